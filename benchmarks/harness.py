@@ -17,7 +17,7 @@ from typing import Any
 from seqloom.analysis.history import require_traceable
 from seqloom.analysis.measure import Timing, race
 from seqloom.analysis.origin import commit, origin, tag
-from seqloom.analysis.others import loaded, warning, watch
+from seqloom.analysis.others import is_loaded, warning, watch
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
@@ -98,7 +98,7 @@ def compare(
         "peer": peer,
         "ratio_median_quartiles": {name: spread(time.over(times[peer])) for name, time in times.items()},
         "repeats": repeats,
-        "loaded": loaded(share),
+        "loaded": is_loaded(share),
     }
 
 

@@ -15,8 +15,8 @@ import torch
 from harness import append, gate
 from tokens import DIM, MATRICES, MIXERS, PEER, Reading
 
-from seqloom.analysis.others import loaded, watch
-from seqloom.core.state import bounded
+from seqloom.analysis.others import is_loaded, watch
+from seqloom.core.state import bound_state
 from seqloom.ops.lag_sum import online
 
 CONTEXTS, BATCHES = (512, 4096), (1, 16)
@@ -28,7 +28,7 @@ def latency(reading):
 
     `reading` is one of an Extractor, see `tokens.Reading`.
     """
-    mixer, x, state = reading.mixer, reading.token, bounded(reading.state)
+    mixer, x, state = reading.mixer, reading.token, bound_state(reading.state)
     times = []
     for _ in range(reading.tokens):
         begun = perf_counter()
@@ -62,7 +62,7 @@ def row(name, context, batch):
         "us_after_mean": float(f"{then.mean():.4g}"),
         "us_after_median": float(f"{then.median():.4g}"),
         "us_after_longest": float(f"{then.max():.4g}"),
-        "loaded": loaded(others()),
+        "loaded": is_loaded(others()),
     }
 
 

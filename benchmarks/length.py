@@ -14,7 +14,7 @@ from harness import append, compare, gate, unbound
 from seqloom.analysis.count import count
 from seqloom.analysis.measure import peak_bytes
 from seqloom.mixers import kinds
-from seqloom.studies.subjects import sublayer
+from seqloom.studies.timed_functions import sublayer
 from seqloom.training.memory import keep_freed_memory
 
 DIM, NEAR, FAR, TOKENS = 256, 128, 65_536, 16

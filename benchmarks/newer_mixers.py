@@ -22,7 +22,7 @@ import torch
 from harness import append, compare, gate
 
 from seqloom.mixers import kinds
-from seqloom.studies.subjects import sublayer
+from seqloom.studies.timed_functions import sublayer
 from seqloom.training.memory import keep_freed_memory
 
 SECTIONS = ("sublayers", "tokens", "peers")

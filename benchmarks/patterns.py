@@ -20,7 +20,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from seqloom.analysis.measure import peak_bytes, race
 from seqloom.analysis.slopes import slope
 from seqloom.mixers import mixer_config
-from seqloom.studies.subjects import sublayer
+from seqloom.studies.timed_functions import sublayer
 from seqloom.training.memory import keep_freed_memory
 
 T, DIM, HEADS, WINDOW = 8192, 256, 4, 256

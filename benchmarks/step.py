@@ -4,9 +4,9 @@ import sys
 
 from harness import append, compare, gate
 
-from seqloom.studies.contenders import contender
+from seqloom.studies.candidates import parse_candidate
 from seqloom.studies.demo import MIXERS
-from seqloom.studies.noise import training_step
+from seqloom.studies.random_batches import training_step
 from seqloom.training.memory import keep_freed_memory
 from seqloom.training.settings import resolve
 
@@ -16,7 +16,7 @@ def main() -> None:
     kept = "--freed" not in sys.argv and keep_freed_memory()
     preset = next((word for word in sys.argv[1:] if not word.startswith("--")), "paper/small")
     steps = {}
-    for name, changes in ((each.name, each.changes) for each in map(contender, MIXERS)):
+    for name, changes in ((each.name, each.changes) for each in map(parse_candidate, MIXERS)):
         config = resolve(preset, [*changes, "data.source=stories"])
         steps[name] = training_step(config.model, config.training)
     found = compare(steps, peer="attention-heads=32", repeats=15, warm=2)

@@ -7,11 +7,11 @@ import limits
 import torch
 
 from seqloom.analysis.measure import race
-from seqloom.analysis.others import loaded, warning, watch
+from seqloom.analysis.others import is_loaded, warning, watch
 from seqloom.core.progress import progress
 from seqloom.mixers import kinds
 from seqloom.ops import backends
-from seqloom.studies.subjects import sublayer
+from seqloom.studies.timed_functions import sublayer
 
 LONGEST = 2048
 """tokens up to which attention is taken under autocast too"""
@@ -42,14 +42,14 @@ def raced(label, runs, rounds):
     """The times of runs that take turns, the backends that each ran, and whether others used the cores."""
     used, others = {}, watch()
     for name, run in runs.items():
-        with backends.recorded() as used[name]:
+        with backends.record_backends() as used[name]:
             run()
     with progress(label, rounds * len(runs), "runs") as advance:
         times = race(runs, rounds, warm=1, after=advance)
     share = others()
     if warning(share):
         print(warning(share), file=sys.stderr)
-    return times, used, loaded(share)
+    return times, used, is_loaded(share)
 
 
 def beside_attention(shape, mixers, rounds, rates, portable=False):

@@ -14,11 +14,11 @@ import torch
 from harness import spread, unbound
 
 from seqloom.analysis.measure import Timing, peak_bytes, race
-from seqloom.analysis.others import loaded, watch
+from seqloom.analysis.others import is_loaded, watch
 from seqloom.core.progress import progress
 from seqloom.models.decoder import Decoder
-from seqloom.studies.contenders import contender
-from seqloom.studies.noise import training_step
+from seqloom.studies.candidates import parse_candidate
+from seqloom.studies.random_batches import training_step
 from seqloom.training.memory import keep_freed_memory
 from seqloom.training.settings import resolve
 
@@ -27,7 +27,7 @@ PEERS = {32: "attention:heads=32", 1: "attention:heads=1"}
 
 
 def config(name, preset):
-    return resolve(preset, [*contender(name).changes, "data.source=stories"])
+    return resolve(preset, [*parse_candidate(name).changes, "data.source=stories"])
 
 
 def steps(names, preset):
@@ -53,7 +53,7 @@ def rows(mixers, rounds, rates, preset=PRESET):
     others = watch()
     with progress("training steps", rounds * len(runs), "steps") as advance:
         times = race(runs, rounds, warm=2, after=advance)
-    busy = loaded(others())
+    busy = is_loaded(others())
     for name, run in runs.items():
         sizes = config(name, preset)
         said = {

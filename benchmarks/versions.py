@@ -17,7 +17,7 @@ from statistics import quantiles
 
 from harness import append, gate
 
-from seqloom.analysis.others import loaded, watch
+from seqloom.analysis.others import is_loaded, watch
 
 ROWS, CONTEXT, DIM, TOKENS = 4, 512, 128, 64
 ROUNDS = 9
@@ -89,7 +89,7 @@ def compared(before, after, mixer, what):
         "ms_before_after": [float(f"{value:.4g}") for value in ms],
         "ratio_median_quartiles": [float(f"{value:.4g}") for value in (median, low, high)],
         "repeats": ROUNDS,
-        "loaded": loaded(others()),
+        "loaded": is_loaded(others()),
     }
 
 

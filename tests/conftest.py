@@ -40,7 +40,7 @@ for source in sorted(Path(seqloom.ops.__file__).parent.rglob("*.c")):
 def undrawn_charts() -> Generator[None, None, None]:
     """Pages with the numbers of their charts alone: drawing takes seconds, and most tests look at other things."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(draw, "installed", lambda: False)
+        patch.setattr(draw, "has_charts", lambda: False)
         yield
 
 
@@ -48,7 +48,7 @@ def undrawn_charts() -> Generator[None, None, None]:
 def drawn_charts(undrawn_charts: None) -> Generator[None, None, None]:
     """Pages with their charts, for tests that look at these."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(draw, "installed", lambda: True)
+        patch.setattr(draw, "has_charts", lambda: True)
         yield
 
 

@@ -39,7 +39,7 @@ def test_the_package_alone() -> None:
 def test_a_file_registers_what_is_declared(family: str) -> None:
     for file in FAMILIES[family]:
         module = import_module(f"seqloom.mixers.{family}.{file}").__name__
-        registered = {name for name, config in mixer_config.registered().items() if config.__module__ == module}
+        registered = {name for name, config in mixer_config.registered_kinds().items() if config.__module__ == module}
         assert registered == set(KINDS.get(file, (file,)))
 
 

@@ -46,8 +46,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 def test_the_commands(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seqloom.studies.portrait.STORIES", 1)
-    monkeypatch.setattr("seqloom.studies.portrait.LENGTH", 20)
+    monkeypatch.setattr("seqloom.studies.samples.STORIES", 1)
+    monkeypatch.setattr("seqloom.studies.samples.LENGTH", 20)
     monkeypatch.setattr("seqloom.studies.race.ROUNDS", 2)
     monkeypatch.setattr("seqloom.studies.pictures.TOKENS", 20)
     lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("seqloom ")]

@@ -94,7 +94,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "score": (scores.score, {"model": MODEL, "tokens": TOKENS}),
     "unigram_entropy": (scores.unigram_entropy, {"tokens": TOKENS}),
     "floor": (stories.floor, {"tokens": TOKENS, "tokenizer": Eleven()}),
-    "judged": (stories.judged, {"model": MODEL, "stories": 1, "tokens": 2, "top_p": 0.5}),
+    "judged": (stories.judge_stories, {"model": MODEL, "stories": 1, "tokens": 2, "top_p": 0.5}),
     "forward": (MODEL.forward, {"ids": IDS}),
     "forward_with_extras": (MODEL.forward_with_extras, {"ids": IDS}),
     "features": (MODEL.features, {"ids": IDS}),
@@ -113,7 +113,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "exits": (MODEL.exits, {"ids": IDS}),
     "exits_at": (MODEL.exits_at, {"ids": IDS, "layers": torch.ones_like(IDS)}),
     "exit_logits": (MODEL.exit_logits, {"x": torch.zeros(B, T, DIM), "layer": 1}),
-    "rebuilt": (MODEL.rebuilt, {"config": MODEL.config}),
+    "rebuild_with": (MODEL.rebuild_with, {"config": MODEL.config}),
     "trim": (MODEL.trim, {"state": MODEL.start(B)}),
     "cost": (MODEL.cost, {"T": 2}),
     "inner_cost": (MODEL.inner_cost, {"T": 2}),
@@ -323,7 +323,7 @@ def test_the_right_call_passes(name: str) -> None:
 def test_every_public_function_is_in_the_table() -> None:
     assert set(seqloom.__all__) <= set(CALLS)
     verbs = {"forward", "features", "logits", "start", "extend", "read", "step", "step_until", "exits", "trim", "crop"}
-    verbs |= {"rebuilt", "begin", "exits_at", "exit_logits", "reserve", "recompute_layers"}
+    verbs |= {"rebuild_with", "begin", "exits_at", "exit_logits", "reserve", "recompute_layers"}
     verbs |= {"cost", "inner_cost"} | {f"{verb}_with_extras" for verb in ("forward", "features", "extend", "read")}
     classes = [each for each in Decoder.__mro__ if each.__module__.startswith("seqloom.")]
     members = {name for each in classes for name, value in vars(each).items() if inspect.isfunction(value)}

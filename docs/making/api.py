@@ -27,7 +27,7 @@ PARTS = {
         "[The contract](../contract.md) says what each verb promises.",
         tuple(
             f"seqloom.core.{name}"
-            for name in ("mixer", "mixer_config", "layer", "memory", "state", "cost", "parts", "view")
+            for name in ("mixer", "mixer_config", "layer", "state_spec", "state", "cost", "parts", "view")
         ),
     ),
     "position": Part("Positions", "What gives tokens their positions.", ("seqloom.core.position",)),

@@ -18,7 +18,7 @@ from docs.making.decision import PEER, decision
 from docs.making.results import RESULTS
 from docs.making.template import render
 from seqloom.core.statistics import FEWEST, LEVEL
-from seqloom.core.table import written
+from seqloom.core.table import format_cell
 from seqloom.mixers import kinds
 from seqloom.report.comparison import LOSS
 from seqloom.report.measured import LOSSES, RIGHT, TIME_AT, Measured
@@ -105,7 +105,7 @@ def page(path: Path = ROWS) -> str | None:
 
 def _cell(column: str, value: float | None) -> str:
     """A number of a column as text; shares of right answers in percent."""
-    return f"{value:.1%}" if value is not None and column.endswith(RIGHT) else written(value)
+    return f"{value:.1%}" if value is not None and column.endswith(RIGHT) else format_cell(value)
 
 
 def _missing(rows: Sequence[dict[str, Any]]) -> str:

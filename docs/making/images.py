@@ -48,7 +48,7 @@ def answer() -> Chart:
     times = {row["mixer"]: row["ms_median"] for row in rows("step") if row["freed_memory_kept"]}
     cells: list[list[Cell]] = []
     for line in read(RESULTS / "paper" / "fig8.jsonl").lines:
-        loss = mean_of(line.known("held_out"))
+        loss = mean_of(line.known_values("held_out"))
         half_interval = loss.half or 0.0
         cells.append([line.series, times[line.series], loss.mean, loss.mean - half_interval, loss.mean + half_interval])
     title = "A hundred children's books, 3,000 batches, context 32, 2 layers, 3 seeds"

@@ -17,11 +17,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, sigmoid
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.mixers.base import PackedMixer
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -42,12 +42,12 @@ class DecayedMean(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
+    def state_spec(self) -> StateSpec:
         """`sum` (B, D): s after the last token."""
-        return {"sum": Entry((self.dim,))}
+        return {"sum": StateEntry((self.dim,))}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         a = self.alpha.sigmoid()
         b = 1 - a
         s = x.new_zeros(len(x), self.dim) if state is None else state["sum"]
@@ -59,7 +59,7 @@ class DecayedMean(PackedMixer):
         return self.w_out(torch.stack(sums, 1)), {"sum": s}
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         numbers = span.rows * self.dim
         decays = span.first * self.dim  # a and 1 - a, counted once, at the first token
         update = Cost(mul=2 * numbers, add=numbers, path=("multiplication", "addition"))

@@ -12,7 +12,7 @@ from seqloom.core.mixer import Mixer
 from seqloom.core.state import nbytes
 from seqloom.mixers import kinds
 from seqloom.models.decoder import Decoder, DecoderConfig
-from seqloom.ops.backends import known, use
+from seqloom.ops.backends import known_backends, use
 from tests.kinds import CAUSAL
 
 DIM, CONTEXT = 8, 5
@@ -31,7 +31,7 @@ IN_ORDER = [case for case in MIXERS if case.values[0] not in OTHERWISE and case.
 
 @pytest.fixture(autouse=True)
 def _reference() -> Iterator[None]:
-    with use(**{op: "reference" for op in known() if "reference" in known()[op]}), torch.no_grad():
+    with use(**{op: "reference" for op in known_backends() if "reference" in known_backends()[op]}), torch.no_grad():
         yield
 
 

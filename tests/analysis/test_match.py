@@ -22,7 +22,7 @@ from seqloom.mixers.attention.attention import AttentionConfig
 from seqloom.mixers.cached_heads import TRAITS
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.models.verbs import ForwardVerb
-from seqloom.ops.backends import known, use
+from seqloom.ops.backends import known_backends, use
 from tests.at_once import first
 
 pytestmark = pytest.mark.slow
@@ -71,7 +71,7 @@ def multiplied(config: DecoderConfig) -> int:
         y: torch.Tensor = model.norm(x)
         return y
 
-    with use(**{op: "reference" for op in known() if "reference" in known()[op]}), torch.no_grad():
+    with use(**{op: "reference" for op in known_backends() if "reference" in known_backends()[op]}), torch.no_grad():
         return count(layers).mul
 
 

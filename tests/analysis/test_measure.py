@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 
-from seqloom.analysis.measure import Timing, executed, peak_bytes, race, seconds
+from seqloom.analysis.measure import Timing, count_executed, peak_bytes, race, seconds
 from seqloom.core.mixer import Mixer
 from seqloom.mixers import kinds
 from seqloom.ops.backends import use
@@ -89,25 +89,25 @@ def test_peak_sees_workspaces_and_ignores_older_memory() -> None:
 def test_executed_prices_the_reference_and_the_direct_sum_alike() -> None:
     mixer = build("we", 8, 5)
     with use(lag_sum="reference"):
-        reference = executed(mixer, 9)
+        reference = count_executed(mixer, 9)
     price = mixer.cost(9)
     assert (reference.mul, reference.add) == (price.mul, price.add)
     with use(lag_sum="direct"):
-        direct = executed(mixer, 9)
+        direct = count_executed(mixer, 9)
     assert (direct.mul, direct.add) == (price.mul, price.add)
 
 
 def test_executed_on_the_fast_paths() -> None:
     she = build("she", 16, 64)
     with use(lag_sum="fft"):
-        alone, shared = executed(she, 64), executed(she, 64, batch=8)
+        alone, shared = count_executed(she, 64), count_executed(she, 64, batch=8)
     T, D, n = 64, 16, 128
     lines = D + D * D  # of the input and of the taps, then D of the output, scaled
     assert alone.mul == lines * n * 7 + (n // 2 + 1) * D * D * 4 + D * n * (7 + 1) + 2 * T * D * D + T * D
     assert shared.mul < alone.mul < she.cost(64).mul  # the spectrum of the taps is shared by the rows
     with use(lag_sum="toeplitz"):
-        assert executed(build("me", 16, 64), 64).mul == 64 * 64 * 16  # the whole square, zeros included
-    attention = executed(build("attention", 16, 64), 64)
+        assert count_executed(build("me", 16, 64), 64).mul == 64 * 64 * 16  # the whole square, zeros included
+    attention = count_executed(build("attention", 16, 64), 64)
     assert attention.exp == 4 * 64 * 64  # the kernel forms hidden scores too
 
 

@@ -21,8 +21,8 @@ def ones(*sizes: int) -> Tensor:
 CASES = {
     "short_convolution": lambda: convolve(ones(2, 5, 3), ones(4, 3), ones(3)),
     "small_blocks": lambda: small_blocks.products(ones(2, 3, 8), ones(2, 4, 4)),
-    "gated_norm": lambda: gated_norm.normed(ones(2, 3, 4, 5), ones(2, 3, 20), ones(5), 0.1, "silu"),
-    "gated_decay": lambda: gated_decay.gated(ones(2, 3, 8), ones(2, 4, 8), ones(2, 8), ones(8), False),
+    "gated_norm": lambda: gated_norm.normalize(ones(2, 3, 4, 5), ones(2, 3, 20), ones(5), 0.1, "silu"),
+    "gated_decay": lambda: gated_decay.gate_decay(ones(2, 3, 8), ones(2, 4, 8), ones(2, 8), ones(8), False),
     "slstm": lambda: slstm(ones(2, 3, 2, 16), ones(2, 4, 16), ones(2, 16)),
 }
 

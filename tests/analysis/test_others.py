@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from seqloom.analysis import others as module
-from seqloom.analysis.others import Cores, cores, loaded, share, warning, watch
+from seqloom.analysis.others import Cores, cores, is_loaded, share, warning, watch
 
 
 def after(busy: tuple[float, float], own: float, ours: set[int], seconds: float = 10.0) -> Cores:
@@ -34,7 +34,7 @@ def test_share(now: Cores | None, expected: float | None) -> None:
 
 
 def test_loaded_from_a_tenth_on() -> None:
-    assert [loaded(each) for each in (None, 0.0, 0.09, 0.1, 1.0)] == [None, False, False, True, True]
+    assert [is_loaded(each) for each in (None, 0.0, 0.09, 0.1, 1.0)] == [None, False, False, True, True]
     assert [bool(warning(each)) for each in (None, 0.0, 0.09, 0.1, 1.0)] == [False, False, False, True, True]
     assert "40%" in warning(0.4)
 

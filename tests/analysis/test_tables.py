@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from seqloom.analysis.formulas import INFERENCE, TRAINING, Entry
+from seqloom.analysis.formulas import INFERENCE, TRAINING, FormulaEntry
 from seqloom.analysis.tables import COLUMNS, TABLE_7, inference, table7, training
 from seqloom.core.cost import Cost
 from seqloom.core.mixer import Mixer
@@ -40,7 +40,7 @@ def test_both_forms_agree(name: str) -> None:
 @pytest.mark.parametrize(("name", "seed", "form"), MISPRINTED)
 def test_misprints_are_wrong(name: str, seed: str, form: str) -> None:
     entry = ENTRIES[name]
-    wrong = entry.printed(seed, form)
+    wrong = entry.printed_form(seed, form)
     assert any(wrong(*sizes) != entry.closed(*sizes) for sizes in SIZES)
 
 
@@ -54,7 +54,7 @@ def test_all_other_entries_are_printed_right() -> None:
     for entry in ENTRIES.values():
         for seed, form in itertools.product(("000", "003"), ("expanded", "closed")):
             right = entry.expanded if form == "expanded" else entry.closed
-            assert (entry.printed(seed, form) is right) == ((seed, form) not in entry.misprints)
+            assert (entry.printed_form(seed, form) is right) == ((seed, form) not in entry.misprints)
 
 
 @pytest.mark.slow
@@ -84,14 +84,14 @@ def test_table_7() -> None:
     assert sum(len(row) for row in TABLE_7.values()) == 36
 
 
-def attention_additions() -> Entry:
+def attention_additions() -> FormulaEntry:
     return ENTRIES["table 5 attention add"]
 
 
 @pytest.mark.parametrize("seed", ["000", "003"])
 def test_table_5_additions_of_attention(seed: str) -> None:
     entry = attention_additions()
-    printed = entry.printed(seed, "closed")
+    printed = entry.printed_form(seed, "closed")
     positions = range(1, 129)
     assert sum(printed(128, t, 32) for t in positions) == 10_164_160
     assert sum(entry.closed(128, t, 32) for t in positions) == 10_416_128 == TABLE_7["add"][1]
@@ -105,17 +105,17 @@ def test_table_5_additions_of_attention(seed: str) -> None:
 
 def test_table_5_additions_term_by_term() -> None:
     entry = attention_additions()
-    assert entry.printed("003", "expanded") is entry.expanded
-    lost = entry.printed("000", "expanded")
+    assert entry.printed_form("003", "expanded") is entry.expanded
+    lost = entry.printed_form("000", "expanded")
     for d, t, n in SIZES:
         assert entry.closed(d, t, n) - lost(d, t, n) == (t - 1) * n  # the sums of the softmax
 
 
 def test_table_3_multiplications_of_she() -> None:
     entry = ENTRIES["table 3 she mul"]
-    assert entry.printed("000", "expanded")(128, 128, 1) == 405_798_912
-    assert entry.printed("000", "closed")(128, 128, 1) == TABLE_7["mul"][2]
-    assert entry.printed("003", "expanded")(128, 128, 1) == TABLE_7["mul"][2]
+    assert entry.printed_form("000", "expanded")(128, 128, 1) == 405_798_912
+    assert entry.printed_form("000", "closed")(128, 128, 1) == TABLE_7["mul"][2]
+    assert entry.printed_form("003", "expanded")(128, 128, 1) == TABLE_7["mul"][2]
 
 
 def test_he_has_the_parameters_of_attention_only_where_length_is_dimension() -> None:

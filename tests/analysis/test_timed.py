@@ -79,7 +79,7 @@ def test_within_five_percent(ratio: float, close: bool) -> None:
 
 LONGER = at(ME, "context", 64)  # type: ignore[arg-type]
 REFUSED: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
-    "missing": (ME, ATTENTION, {}, "to match time, time it first: row=seqloom.studies.clock.clock("),
+    "missing": (ME, ATTENTION, {}, "to match time, time it first: row=seqloom.studies.match_time.clock("),
     "another machine": (
         ME,
         ATTENTION,

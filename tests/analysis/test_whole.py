@@ -13,7 +13,7 @@ from seqloom.core.cost import Cost
 from seqloom.core.state import State, nbytes
 from seqloom.mixers import kinds
 from seqloom.models.decoder import Decoder, DecoderConfig
-from seqloom.ops.backends import known, use
+from seqloom.ops.backends import known_backends, use
 from tests.kinds import CAUSAL
 
 SIZES = {"vocab": 13, "dim": 8, "depth": 2, "context": 5, "ffn": 12, "position": "none"}
@@ -28,7 +28,7 @@ LEARNED = {"adaptive_span"}
 
 @pytest.fixture(autouse=True)
 def _reference() -> Iterator[None]:
-    with use(**{op: "reference" for op in known() if "reference" in known()[op]}), torch.no_grad():
+    with use(**{op: "reference" for op in known_backends() if "reference" in known_backends()[op]}), torch.no_grad():
         yield
 
 

@@ -14,8 +14,8 @@ from pyarrow import parquet
 
 from seqloom.cli import command
 from seqloom.ops.native.store import folder
-from seqloom.runs.layout import sealed
-from seqloom.runs.manifest import NAME, _sealed
+from seqloom.runs.layout import seal_settings
+from seqloom.runs.manifest import NAME, _seal_body
 from seqloom.training.settings import resolve
 from seqloom.training.train import train
 
@@ -143,7 +143,7 @@ def edit(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     values = json.loads(path.read_text())
     del values["sha256"]
     change(values)
-    path.write_bytes(sealed(values))
+    path.write_bytes(seal_settings(values))
 
 
 def _weights(run: Path) -> Path:
@@ -164,7 +164,7 @@ def _newer_checkpoint(run: Path) -> None:
     manifest = run / CHECKPOINT / NAME
     body = json.loads(manifest.read_text())
     del body["sha256"]
-    manifest.write_bytes(_sealed({**body, "format": 2}))
+    manifest.write_bytes(_seal_body({**body, "format": 2}))
 
 
 WRECKS: dict[str, Callable[[Path], object]] = {

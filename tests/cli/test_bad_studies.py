@@ -9,7 +9,7 @@ from typing import NoReturn
 import pytest
 
 from seqloom.cli import command
-from seqloom.runs.layout import identity, sealed
+from seqloom.runs.layout import identity, seal_settings
 from seqloom.studies.probe_cell import ProbeCell
 from seqloom.studies.results import read
 from seqloom.studies.runner import run
@@ -93,7 +93,7 @@ def test_a_folder_of_another_study(name: str, seqloom: Seqloom, trained: Path, t
 
 def test_a_comparison_of_other_settings(seqloom: Seqloom, tmp_path: Path) -> None:
     words = [*COMMANDS["compare"], "--out", tmp_path, "--set", "training.batches=2"]
-    (tmp_path / "config.json").write_bytes(sealed({"study": "compare", "model": {"dim": 7}}))
+    (tmp_path / "config.json").write_bytes(seal_settings({"study": "compare", "model": {"dim": 7}}))
     before = files(tmp_path)
     one_line(seqloom(*words), "holds a run of other settings")
     assert files(tmp_path) == before
@@ -111,17 +111,17 @@ def test_rows_of_an_older_format(content: dict[str, object], says: str, seqloom:
     (cell,) = _cells()
     folder = tmp_path / cell.name
     folder.mkdir(parents=True)
-    (folder / "rows.json").write_bytes(sealed({**content, "cell": identity(cell.settings), "origin": {}}))
+    (folder / "rows.json").write_bytes(seal_settings({**content, "cell": identity(cell.settings), "origin": {}}))
     before = files(tmp_path)
     one_line(seqloom(*COMMANDS["recall"], "--out", tmp_path), says)
     assert files(tmp_path) == before
 
 
 def _cells() -> list[ProbeCell]:
-    from seqloom.studies.contenders import contender
+    from seqloom.studies.candidates import parse_candidate
     from seqloom.studies.recall import Recall
 
-    return list(Recall([contender("he")], ["mqar"], [1], batches=2, batch=2).cells())
+    return list(Recall([parse_candidate("he")], ["mqar"], [1], batches=2, batch=2).cells())
 
 
 def fails(error: BaseException) -> Callable[..., NoReturn]:

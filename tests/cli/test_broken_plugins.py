@@ -9,7 +9,7 @@ import pytest
 from seqloom.cli import registry
 from seqloom.core import mixer_config
 from seqloom.mixers import kinds, plugins
-from seqloom.studies.everyone import everyone, fitting
+from seqloom.studies.all_mixers import all_mixers, fitting
 from tests.cli.conftest import Answer
 
 pytestmark = pytest.mark.slow
@@ -65,7 +65,7 @@ def test_a_broken_mixer_is_named_and_the_rest_is_listed(seqloom: Callable[..., A
 @pytest.mark.usefixtures("broken")
 def test_a_comparison_of_all_goes_without_it() -> None:
     assert "raises" in kinds()
-    candidates = [contender for contender in everyone() if contender.name in (*BROKEN, "sound", "linear")]
+    candidates = [contender for contender in all_mixers() if contender.name in (*BROKEN, "sound", "linear")]
     fit, left_out = fitting(candidates, "tiny", [])
     assert [contender.name for contender in fit] == ["linear", "sound"]
     assert left_out["raises"] == "TypeError: no GPU here"

@@ -11,7 +11,7 @@ import pytest
 
 from seqloom.cli import registry
 from seqloom.cli.checked import require_contenders, require_mixer, require_settings
-from seqloom.cli.work.mixers import listed
+from seqloom.cli.work.mixers import format_mixers
 from seqloom.cli.work.settings import settings_text as settings
 from seqloom.core import mixer_config as core
 from seqloom.core.mixer_config import mixer_config
@@ -96,10 +96,10 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_an_installed_mixer_is_listed_and_has_settings(package: Path) -> None:
-    assert "plugged" in listed()
-    assert "plugged" in listed("other", wide=True)
-    assert "plugged" in json.loads(listed(as_json=True))
-    assert "their_mixers" not in listed()
+    assert "plugged" in format_mixers()
+    assert "plugged" in format_mixers("other", wide=True)
+    assert "plugged" in json.loads(format_mixers(as_json=True))
+    assert "their_mixers" not in format_mixers()
     plugins._loaded.clear()
     core.unregister("plugged")
     sys.modules.pop("plugged_mixer")
@@ -108,7 +108,7 @@ def test_an_installed_mixer_is_listed_and_has_settings(package: Path) -> None:
 
 @pytest.mark.slow
 def test_an_installed_mixer_is_imported_when_it_is_used(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert registry.installed()["their_mixers"] == "plugged-mixer"
+    assert registry.installed_plugins()["their_mixers"] == "plugged-mixer"
     require_mixer({"kind": "she"})
     assert "plugged_mixer" not in sys.modules
     require_mixer({"kind": "plugged"})

@@ -11,8 +11,8 @@ from tests.studies.comparing import SMALL
 
 @pytest.fixture(autouse=True)
 def _few_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seqloom.studies.portrait.STORIES", 2)
-    monkeypatch.setattr("seqloom.studies.portrait.LENGTH", 20)
+    monkeypatch.setattr("seqloom.studies.samples.STORIES", 2)
+    monkeypatch.setattr("seqloom.studies.samples.LENGTH", 20)
     monkeypatch.setattr("seqloom.studies.race.ROUNDS", 2)
     monkeypatch.setattr("seqloom.studies.pictures.TOKENS", 20)
 

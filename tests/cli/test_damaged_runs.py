@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from seqloom.runs.layout import Run, identity, sealed
+from seqloom.runs.layout import Run, identity, seal_settings
 from tests.cli.conftest import STEP, Seqloom
 from tests.runs.hostile import checkpoint, seal
 
@@ -46,7 +46,7 @@ def settings(run: Path, draw: random.Random) -> None:
     """Other settings, and a checkpoint that says to be theirs."""
     values = Run(run).settings
     change(values, draw)
-    (run / "config.json").write_bytes(sealed(values))
+    (run / "config.json").write_bytes(seal_settings(values))
     path = checkpoint(run) / "meta.json"
     meta = json.loads(path.read_bytes())
     meta["meta"]["run"] = identity(values)

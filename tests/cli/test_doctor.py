@@ -94,9 +94,9 @@ def test_what_is_installed_and_runs_here(seqloom: Seqloom) -> None:
     for word in (torch.__version__, package.__version__, "memory available", os.environ["SEQLOOM_CACHE"]):
         assert word in answer.out
     rows = {tuple(line.split()[:2]): line for line in answer.out.split("\n\n")[-1].splitlines()[2:]}
-    assert set(rows) == {(op, name) for op, names in backends.known().items() for name in names}
-    for op in backends.known():
-        for name, why in backends.lacking(op).items():
+    assert set(rows) == {(op, name) for op, names in backends.known_backends().items() for name in names}
+    for op in backends.known_backends():
+        for name, why in backends.unavailable(op).items():
             assert why in rows[op, name]
 
 

@@ -21,8 +21,8 @@ def rows(text: str) -> dict[tuple[str, str], str]:
 def test_every_backend_of_every_op_has_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "SIZES", ((1, 1), (8, 32)))  # the slow test below has them all
     result = rows(backends())
-    assert list(result) == [(op, name) for op, names in sorted(chooser.known().items()) for name in names]
-    for op in chooser.known().keys() - {"projection"}:  # whose small ones are torch's own
+    assert list(result) == [(op, name) for op, names in sorted(chooser.known_backends().items()) for name in names]
+    for op in chooser.known_backends().keys() - {"projection"}:  # whose small ones are torch's own
         assert any(" x " in line for (of, _), line in result.items() if of == op), op
 
 

@@ -37,10 +37,10 @@ def test_what_is_drawn_is_what_a_mixer_reads(number: int) -> None:
     settings: dict[str, Any] = {name: value for name, value in drawing.items() if name != "causal"}
     config = mixer_config({"kind": kind, **settings})
     mixer = config.build(4 * drawing["heads"], None, drawing.get("causal", True))
-    heads = [view.values for view in mixer.views(torch.randn(1, 24, mixer.dim)) if view.name.startswith("weights of")]
+    heads = [view.values for view in mixer.plots(torch.randn(1, 24, mixer.dim)) if view.name.startswith("weights of")]
     looked = [[["." if a == 0 else "x" for a in row] for row in head.tolist()] for head in heads]
     result = {}
-    for title, rows in config.drawn(24, drawing.get("causal", True)).items():
+    for title, rows in config.draw_pattern(24, drawing.get("causal", True)).items():
         numbers = range(drawing["heads"]) if title == "all heads" else map(int, title.split(" ", 1)[1].split(", "))
         result |= {head: [["." if letter == "." else "x" for letter in row] for row in rows] for head in numbers}
     assert [result[head] for head in sorted(result)] == looked

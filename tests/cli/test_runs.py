@@ -10,7 +10,7 @@ import torch
 from seqloom.cli import command
 from seqloom.runs import checkpoint
 from seqloom.runs.layout import open_run
-from seqloom.runs.lock import held, lock
+from seqloom.runs.lock import is_held, lock
 from seqloom.runs.metrics import Metrics
 
 
@@ -37,9 +37,9 @@ def test_state_loss_time_and_what_differs(tmp_path: Path, capsys: pytest.Capture
         ["she/seed-0", "done", "3", "2.000", "2.500", "1:00", "she"],
     ]
     with lock(tmp_path / "he" / "seed-0"):
-        assert held(tmp_path / "he" / "seed-0")
+        assert is_held(tmp_path / "he" / "seed-0")
         assert command(["runs", str(tmp_path), "--json"]) == 0
-    assert not held(tmp_path / "he" / "seed-0")
+    assert not is_held(tmp_path / "he" / "seed-0")
     printed = json.loads(capsys.readouterr().out)["runs"]
     assert [run["state"] for run in printed] == ["training", "done"]
     assert printed[0]["settings"] == {"model.mixer.kind": "he"}

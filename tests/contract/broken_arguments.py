@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.state import State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from tests.contract.faults import caught_by
 from tests.contract.sound import Average
 
@@ -61,8 +61,8 @@ class TakesAnyContext(TakesAnyState):
         self.context = context or 1
 
     @property
-    def memory(self) -> Memory:
-        return {**super().memory, "spare": Entry((self.context,))}
+    def state_spec(self) -> StateSpec:
+        return {**super().state_spec, "spare": StateEntry((self.context,))}
 
     def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
         y, after = super().carry(x, state, lengths)

@@ -12,7 +12,7 @@ from tests.contract.sound import Average
 class ShowsTheBatch(Average):
     """A view of all rows together."""
 
-    def views(self, x: Tensor) -> list[View]:
+    def plots(self, x: Tensor) -> list[View]:
         return [View("inputs", "the mean over rows", ("position", "channel"), x.mean(0))]
 
 
@@ -20,7 +20,7 @@ class ShowsTheBatch(Average):
 class ShowsTwice(Average):
     """Two views of one name."""
 
-    def views(self, x: Tensor) -> list[View]:
+    def plots(self, x: Tensor) -> list[View]:
         return [View("inputs", "the first row", ("position", "channel"), x[0])] * 2
 
 
@@ -28,7 +28,7 @@ class ShowsTwice(Average):
 class ShowsTooMuch(Average):
     """A view of three axes."""
 
-    def views(self, x: Tensor) -> list[View]:
+    def plots(self, x: Tensor) -> list[View]:
         return [View("inputs", "all rows", ("row", "position", "channel"), x)]
 
 
@@ -36,5 +36,5 @@ class ShowsTooMuch(Average):
 class ShowsNothing(Average):
     """A view with NaN."""
 
-    def views(self, x: Tensor) -> list[View]:
+    def plots(self, x: Tensor) -> list[View]:
         return [View("logarithms", "of the first row", ("position", "channel"), torch.log(x[0] * 0))]

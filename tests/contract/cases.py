@@ -199,11 +199,11 @@ def at_each_size(
 
 def ways(mixer: Mixer, x: Tensor) -> list[tuple[str, str]]:
     """All pairs (op, backend) with which the forward of this mixer can run."""
-    with backends.recorded() as ran:
+    with backends.record_backends() as ran:
         mixer(x)
     able = []
     for op in ran:
-        for backend in backends.known()[op]:
+        for backend in backends.known_backends()[op]:
             with backends.use(**{op: backend}):
                 try:
                     mixer(x)
@@ -221,6 +221,6 @@ def leaves(mixer: nn.Module) -> dict[str, Tensor]:
 def sums_lags(make: Make) -> bool:
     """Whether the mixer uses the lag sum, so that the choice of its backend changes the graph."""
     mixer = make()
-    with torch.no_grad(), backends.recorded() as ran:
+    with torch.no_grad(), backends.record_backends() as ran:
         mixer(draw(1, 2, DIM))
     return "lag_sum" in ran

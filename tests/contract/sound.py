@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Span
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.state import State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.ops.past.pack import pack, unpack
 from tests.contract.cases import DIM, drawn
 
@@ -60,8 +60,8 @@ class Average(Weighted):
         return self.read(x.cumsum(1), torch.arange(1, x.shape[1] + 1))
 
     @property
-    def memory(self) -> Memory:
-        return {"total": Entry((self.dim,))}
+    def state_spec(self) -> StateSpec:
+        return {"total": StateEntry((self.dim,))}
 
     def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
         totals = state["total"][:, None] + x.cumsum(1)  # padding is 0 and adds nothing
@@ -75,7 +75,7 @@ class Average(Weighted):
             total, length = state["total"] + x, state["length"] + 1
         return self.read(total, length), {"total": total, "length": length}
 
-    def chain(self, span: Span) -> list[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> list[Cost | nn.Module]:
         sums_and_means = Cost(add=(span.rows - span.first) * DIM, div=span.rows * DIM)
         return [sums_and_means, self.w, tanh(span.rows * DIM)]
 

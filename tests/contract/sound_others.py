@@ -5,9 +5,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from seqloom.core.cost import Cost, Span, linear
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.state import State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.ops.past.ring import write, write_
 from tests.contract.cases import DIM
 from tests.contract.sound import Average, Weighted, tanh
@@ -24,8 +24,8 @@ class Cached(Average):
     traits = Traits(causal="always", streams=True, state="grows")
 
     @property
-    def memory(self) -> Memory:
-        return {"cache": Entry((0, self.dim), grows=True)}
+    def state_spec(self) -> StateSpec:
+        return {"cache": StateEntry((0, self.dim), grows=True)}
 
     def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
         totals = state["cache"].sum(1)[:, None] + x.cumsum(1)

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.core.overlap import folded, require_apart, shared
-from seqloom.core.state import State, mapped, repeat
+from seqloom.core.overlap import overlaps_itself, require_apart, share_memory
+from seqloom.core.state import State, map_state, repeat
 from tests.contract.cases import DIM, Make, close, copied, draw, every_mixer, fits, refused, streams, untouched
 
 PAIRS = ((1, 3), (3, 1), (2, 3), (3, 2))
@@ -38,7 +38,7 @@ def test_an_expanded_state_is_read_and_not_overwritten(make: Make) -> None:
         return
     mixer, then = make(), draw(3, DIM, seed=2)
     one = mixer.step(draw(1, DIM), mixer.start(1))[1]
-    expanded = mapped(lambda tensor: tensor.expand(3, *tensor.shape[1:]), one)
+    expanded = map_state(lambda tensor: tensor.expand(3, *tensor.shape[1:]), one)
     refused(lambda: mixer.step(then, expanded, reuse=True), "at one address", "reuse=False")
     y, state = mixer.step(then, expanded)
     expected, after = mixer.step(then, repeat(one, 3))
@@ -77,7 +77,7 @@ BASE = torch.zeros(4, 6)
     ],
 )
 def test_places_at_one_address(tensor: Tensor, expected: bool) -> None:
-    assert folded(tensor) == expected
+    assert overlaps_itself(tensor) == expected
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_places_at_one_address(tensor: Tensor, expected: bool) -> None:
     ],
 )
 def test_tensors_with_an_address_in_common(first: Tensor, second: Tensor, expected: bool) -> None:
-    assert shared(first, second) == shared(second, first) == expected
+    assert share_memory(first, second) == share_memory(second, first) == expected
 
 
 def test_two_entries_of_one_tensor_cannot_be_overwritten() -> None:

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.core.memory import Entry, Memory, check
 from seqloom.core.mixer import Mixer
 from seqloom.core.state import State
+from seqloom.core.state_spec import StateEntry, StateSpec, check
 from tests.contract.cases import CASES, DIM, Case, Make, copied, draw, every_kind, every_mixer, streams, untouched
 from tests.contract.test_refusals import no
 
@@ -29,7 +29,7 @@ def damaged(mixer: Mixer, state: State) -> Iterator[tuple[str, State, str]]:
         if tensor.ndim > 1:
             changes["no axes"] = tensor[:, 0] if tensor.shape[1] else tensor.flatten()
         for axis in range(1, tensor.ndim):
-            entry = mixer.memory.get(name)
+            entry = mixer.state_spec.get(name)
             if entry is not None and entry.grows and axis == 1 + entry.axis:
                 continue
             if size := tensor.shape[axis]:
@@ -37,13 +37,13 @@ def damaged(mixer: Mixer, state: State) -> Iterator[tuple[str, State, str]]:
                 changes[f"fewer at {axis}"] = tensor.narrow(axis, 1, size - 1)
         for change, changed in changes.items():
             yield f"{name}: {change}", {**state, name: changed}, f"'{name}'"
-    growing = [name for name, entry in mixer.memory.items() if entry.grows]
+    growing = [name for name, entry in mixer.state_spec.items() if entry.grows]
     for name in growing[1:]:
-        axis = 1 + mixer.memory[name].axis
+        axis = 1 + mixer.state_spec[name].axis
         fewer = state[name].narrow(axis, 1, state[name].shape[axis] - 1)
         yield f"{name} with a position less", {**state, name: fewer}, f"'{name}'"
-    if growing and (most := mixer.memory[growing[0]].max_slots) is not None:
-        room = torch.zeros(2, *mixer.memory[growing[0]].sizes(most + 1)).double()
+    if growing and (most := mixer.state_spec[growing[0]].max_slots) is not None:
+        room = torch.zeros(2, *mixer.state_spec[growing[0]].sizes(most + 1)).double()
         yield "more positions than it may have", {**state, **dict.fromkeys(growing, room)}, f"'{growing[0]}'"
 
 
@@ -86,7 +86,7 @@ def check_other_context(make: Make) -> None:
     if not streams(make):
         return
     mixer, other = make(), make(context=4)
-    if dict(mixer.memory) == dict(other.memory):
+    if dict(mixer.state_spec) == dict(other.state_spec):
         return
     with torch.no_grad():
         state = make(context=7).extend(draw(2, 6, DIM), make(context=7).start(2))[1]
@@ -116,11 +116,11 @@ def assert_read_outside_of_inference_mode(make: Make) -> None:
 
 
 @cache
-def every_state(others: bool) -> list[tuple[Case, Memory, State]]:
+def every_state(others: bool) -> list[tuple[Case, StateSpec, State]]:
     """The state of each kind after two tokens, with its declaration; with `others` under its other examples."""
     mixers = [(case, case()) for case in CASES if case.causal and case.first != others]
     return [
-        (case, mixer.memory, mixer.extend(draw(2, 2, DIM), mixer.start(2))[1])
+        (case, mixer.state_spec, mixer.extend(draw(2, 2, DIM), mixer.start(2))[1])
         for case, mixer in mixers
         if mixer.traits.streams
     ]
@@ -149,8 +149,10 @@ def test_states_of_other_mixers_are_errors(make: Case, others: bool) -> None:
     if not mixer.traits.streams:
         return
     for other, memory, state in every_state(others):
-        a_piece_of_it = memory.keys() == mixer.memory.keys() and all(entry.grows for entry in mixer.memory.values())
-        if dict(memory) != dict(mixer.memory) and not a_piece_of_it:  # a window is also a cache of so many tokens
+        a_piece_of_it = memory.keys() == mixer.state_spec.keys() and all(
+            entry.grows for entry in mixer.state_spec.values()
+        )
+        if dict(memory) != dict(mixer.state_spec) and not a_piece_of_it:  # a window is also a cache of so many tokens
             raises_for(mixer, state, "entry", f"of {other}")
 
 
@@ -180,4 +182,4 @@ def test_the_dtype_of_the_moment_counts() -> None:
 def test_an_error_names_how_many_positions_a_state_may_have(most: int | None, positions: str) -> None:
     state = {"cache": torch.zeros(2, 6, 7), "length": torch.zeros(2, dtype=torch.long)}
     with pytest.raises(ValueError, match=rf"'cache' is \(2, 6, 7\) float32 on cpu, this mixer's is \(2, {positions}"):
-        check({"cache": Entry((0, 8), grows=True, max_slots=most)}, state, 2, torch.float32, torch.device("cpu"))
+        check({"cache": StateEntry((0, 8), grows=True, max_slots=most)}, state, 2, torch.float32, torch.device("cpu"))

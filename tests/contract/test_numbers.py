@@ -76,7 +76,7 @@ def check_derivatives(make: Make) -> None:
     """Promise 8, in one random direction of all inputs at once: first derivatives are right under each backend."""
     for function, inputs in under_each_backend(make):
         directions = [draw(*tensor.shape, seed=seed) for seed, tensor in enumerate(inputs, 1)]
-        with choices.recorded() as made:
+        with choices.record_choices() as made:
             y = function(*inputs)
         weights = draw(*y.shape)
         slopes = torch.autograd.grad(y, inputs, weights, allow_unused=True, materialize_grads=True)
@@ -94,7 +94,7 @@ def check_derivatives(make: Make) -> None:
 def check_second_derivatives(make: Make) -> None:
     """Promise 8, for each input alone: first derivatives are right, and second ones are right or refused."""
     for changing, inputs in under_each_backend(make):
-        with choices.recorded() as made:
+        with choices.record_choices() as made:
             changing(*inputs)
         function = held(changing, made)
         assert gradcheck(function, inputs, fast_mode=True, atol=1e-7, rtol=1e-6)
@@ -109,7 +109,7 @@ def held(function: Callable[..., Tensor], made: list[Any]) -> Callable[..., Tens
     """The function with its choices, and what it reads without gradients, as they were."""
 
     def run(*inputs: Tensor) -> Tensor:
-        with choices.fixed(made):
+        with choices.fix_choices(made):
             return function(*inputs)
 
     return run
@@ -147,9 +147,9 @@ def rounds_within(bound: float, small: Mixer, exact: Mixer, T: int) -> None:
         exact.get_parameter(name).copy_(parameter.double())
     T = fits(exact, T)
     x = draw(4, T, DIM, dtype=dtype)
-    with choices.recorded() as made:
+    with choices.record_choices() as made:
         expected = exact(x.double())
-    with choices.fixed(made):  # one bucket or another is no matter of rounding
+    with choices.fix_choices(made):  # one bucket or another is no matter of rounding
         y = small(x)
     assert y.dtype == dtype, f"{dtype} in, {y.dtype} out"
     assert rms(y, expected) <= bound, f"forward is off by {rms(y, expected):.3g}, allowed {bound}"

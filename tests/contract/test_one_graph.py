@@ -7,7 +7,7 @@ import torch
 from torch import fx
 
 from seqloom.core.mixer import Mixer
-from seqloom.core.state import State, filled, flat, select
+from seqloom.core.state import State, fill_state, flat, select
 from tests.contract.cases import DIM, Make, close, draw, every_kind, fits, streams
 
 pytestmark = pytest.mark.graph
@@ -30,7 +30,7 @@ class Traced:
 def reloaded(mixer: Mixer, state: State) -> State:
     """The state as it comes back from a disk: without unused room, which `reserve` gives it again."""
     trimmed = mixer.trim(state)
-    loaded: State = filled(trimmed, {name: tensor.clone() for name, tensor in flat(trimmed).items()})
+    loaded: State = fill_state(trimmed, {name: tensor.clone() for name, tensor in flat(trimmed).items()})
     return mixer.reserve(loaded, CAPACITY - int(state["length"].max()))
 
 

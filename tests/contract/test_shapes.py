@@ -29,7 +29,7 @@ def check_shapes(make: Make) -> None:
                 token, state = mixer.step(x[:, position], state, reuse=reuse)
                 assert token.shape == (3, DIM)
             mixer.check_state(mixer.trim(state), 3)
-    for view in mixer.views(x.detach()):
+    for view in mixer.plots(x.detach()):
         assert view.values.ndim == len(view.axes)
 
 

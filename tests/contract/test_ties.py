@@ -7,7 +7,7 @@ import torch
 
 from seqloom.core.mixer import Mixer
 from seqloom.mixers import mixer_config
-from seqloom.ops.bucketing.orders import balanced
+from seqloom.ops.bucketing.orders import balance_clusters
 from tests.contract.cases import DIM, close, draw, drawn
 
 T = 40
@@ -44,5 +44,5 @@ def test_padding_changes_nothing_where_tokens_repeat(settings: dict[str, Any]) -
 def test_of_equal_scores_the_first_are_taken() -> None:
     for padding in (0, 30):
         time = torch.cat([torch.arange(50), torch.full((padding,), -1)])[None]
-        order = balanced(torch.ones(1, 1, 50 + padding, 5), time)
+        order = balance_clusters(torch.ones(1, 1, 50 + padding, 5), time)
         assert order.tokens[0, 0, :, :10].tolist() == [list(range(10))] * 5

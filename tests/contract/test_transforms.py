@@ -159,7 +159,7 @@ def test_a_graph_that_was_captured_before_drops_no_tangent() -> None:
 
 def test_a_plain_backend_may_be_forced() -> None:
     mixer, x = seqloom.mixer("gla", dim=DIM).double(), draw(1, 3, DIM)
-    with backends.recorded() as ran:
+    with backends.record_backends() as ran:
         jvp(mixer, (x,), (x,))
     assert not {"native", "fla", "triton"} & {name for names in ran.values() for name in names}
     with backends.use(delta_rule="native", linear_decay="native"):

@@ -12,8 +12,8 @@ def check_views(make: Make) -> None:
     x = draw(2, fits(mixer, 6), DIM)
     before = copied(mixer.state_dict())
     with torch.no_grad():
-        views = mixer.views(x)
-        alone = mixer.views(x[:1])
+        views = mixer.plots(x)
+        alone = mixer.plots(x[:1])
     untouched(mixer.state_dict(), before)
     assert len({view.name for view in views}) == len(views), "two views share a name"
     assert len(alone) == len(views)
@@ -33,7 +33,7 @@ def test_attention_shows_its_weights() -> None:
     mixer = mixer_config({"kind": "attention", "heads": 2}).build(8, 4).double()
     x = draw(1, 7, 8)
     with torch.no_grad():
-        mean, *heads = (view.values for view in mixer.views(x))
+        mean, *heads = (view.values for view in mixer.plots(x))
         value = mixer.w_qkv(x)[0].chunk(3, -1)[2].view(7, 2, 4)
         y = mixer.w_out(torch.cat([a @ value[:, h] for h, a in enumerate(heads)], -1))
         assert torch.allclose(y, mixer(x)[0], atol=1e-12), "the weights are not those that it reads with"
@@ -49,7 +49,7 @@ def test_an_extractor_shows_its_taps() -> None:
         kind: mixer_config({"kind": kind, **more}).build(8, 5).double()
         for kind, more in (("me", {}), ("we", {}), ("she", {"groups": 2}))
     }
-    views = {kind: mixer.views(x)[0].values for kind, mixer in shown.items()}
+    views = {kind: mixer.plots(x)[0].values for kind, mixer in shown.items()}
     assert torch.equal(views["me"], shown["me"].w_ext)
     assert torch.equal(views["we"], shown["we"].w_ext)
     matrix = shown["she"].w_ext[3, 1]  # lag 3, channels 4 to 7

@@ -4,7 +4,7 @@ import pytest
 
 from seqloom.contracts import Finding
 from seqloom.contracts.finding import Verdict
-from seqloom.contracts.summary import summary, unchecked
+from seqloom.contracts.summary import list_unchecked, summary
 
 VERDICTS: dict[str, Verdict] = {"h": "holds", "n": "does not apply", "b": "breaks"}
 NAMES = ("causality", "rows", "padding", "gaps", "pieces", "steps", "gradients", "price", "bfloat16", "compile")
@@ -31,7 +31,7 @@ def test_one_line(verdicts: str, line: str) -> None:
 
 
 def test_each_promise_has_words() -> None:
-    assert unchecked(findings("nnnnnnnnnn")) == [
+    assert list_unchecked(findings("nnnnnnnnnn")) == [
         "causality", "the independence of rows", "a mask", "streaming", "the backward", "the price", "bfloat16",
         "compilation",
     ]  # fmt: skip

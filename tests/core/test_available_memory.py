@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from seqloom.core.available_memory import VARIABLE, available_memory, require_memory, unchecked, written
+from seqloom.core.available_memory import VARIABLE, available_memory, format_bytes, require_memory, skip_check
 
 GIB = 2**30
 
@@ -67,11 +67,11 @@ def test_both_numbers_are_given() -> None:
 
 def test_try_anyway_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    with unchecked():
+    with skip_check():
         require_memory("a model", 2, "choose less", available=1)
     assert VARIABLE not in os.environ
     monkeypatch.setenv(VARIABLE, "1")
-    with unchecked():
+    with skip_check():
         pass
     assert os.environ[VARIABLE] == "1"
 
@@ -87,4 +87,4 @@ def test_try_anyway_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_sizes_are_written_short(size: int, text: str) -> None:
-    assert written(size) == text
+    assert format_bytes(size) == text

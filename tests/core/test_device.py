@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from seqloom.core import device
-from seqloom.core.device import chosen
+from seqloom.core.device import choose_device
 from seqloom.ops import gpu
 from seqloom.ops.attention import flex
 
@@ -25,7 +25,7 @@ def test_auto_is_a_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> No
     for available, expected in ((True, "cuda"), (False, "cpu")):
         device._has_gpu.cache_clear()
         monkeypatch.setattr(torch.cuda, "is_available", lambda available=available: available)
-        assert chosen("auto").type == expected
+        assert choose_device("auto").type == expected
 
 
 def test_an_old_driver_is_said_once_and_in_one_line(
@@ -36,7 +36,7 @@ def test_an_old_driver_is_said_once_and_in_one_line(
         return False
 
     monkeypatch.setattr(torch.cuda, "is_available", is_available)
-    assert [chosen("auto").type for _ in range(2)] == ["cpu", "cpu"]
+    assert [choose_device("auto").type for _ in range(2)] == ["cpu", "cpu"]
     line = "no GPU is used: The NVIDIA driver on your system is too old (found version 11040).\n"
     assert capsys.readouterr().err == line
 
@@ -44,19 +44,19 @@ def test_an_old_driver_is_said_once_and_in_one_line(
 def test_a_device_that_torch_cannot_use_is_one_line() -> None:
     for name in ("meta", "no such", *(() if torch.cuda.is_available() else ("cuda",))):
         with pytest.raises(ValueError, match=rf"^no device '{name}' here \(.*\): use cpu or auto$") as error:
-            chosen(name)
+            choose_device(name)
         assert "\n" not in str(error.value)
 
 
 def test_flex_attention_needs_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(gpu, "why", lambda: "Triton is not installed: pip install 'seqloom[kernels]'")
-    assert flex.lacking() == {"flex": "Triton is not installed: pip install 'seqloom[kernels]'"}
+    assert flex.unavailable() == {"flex": "Triton is not installed: pip install 'seqloom[kernels]'"}
     monkeypatch.setattr(gpu, "why", lambda: "")
-    assert not flex.lacking()
+    assert not flex.unavailable()
 
 
 @pytest.mark.parametrize("name", ["meta", "no-such-device", "cuda:99"])
 def test_a_device_that_cannot_compute(name: str) -> None:
     with pytest.raises(ValueError, match="use cpu or auto"):
-        chosen(name)
+        choose_device(name)

@@ -47,7 +47,7 @@ class Branches(Weighted):
         self.gate, self.inner = nn.Linear(8, 8), Average()
         self.hidden = nn.Sequential(nn.Linear(8, 3), nn.Linear(3, 8))
 
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         product = Cost(mul=span.rows * 8, path=("multiplication",))
         return self.w, None, product, *self.hidden, self.inner
 
@@ -63,7 +63,7 @@ def test_all_parts_are_counted_and_the_named_ones_are_the_path() -> None:
 
 def test_by_default_the_price_is_that_of_all_parts_in_sequence() -> None:
     class Plain(Average):
-        chain = Weighted.chain
+        price_terms = Weighted.price_terms
 
     assert Plain().price(SPAN) == linear(3, 8, 8)
     assert Average().price(SPAN).mul == linear(3, 8, 8).mul + tanh(24).mul
@@ -76,7 +76,7 @@ class Ends(Average):
 
     links: tuple[Cost | nn.Module | None, ...]
 
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         return self.links
 
 
@@ -95,4 +95,4 @@ def test_the_output_layer_is_the_linear_layer_that_ends_the_chain() -> None:
 
 
 def test_settings_draw_nothing_by_themselves() -> None:
-    assert mixer_config({"kind": "identity"}).drawn(4, True) == {}
+    assert mixer_config({"kind": "identity"}).draw_pattern(4, True) == {}

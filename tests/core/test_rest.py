@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import seqloom
-from seqloom.core.progress import silent
+from seqloom.core.progress import show_nothing
 from seqloom.core.rest import Rest, in_training
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import score
@@ -46,7 +46,7 @@ def texts(model: Decoder) -> list[int]:
 
 def scored(model: Decoder) -> Any:
     ids, starts, sizes = np.arange(10, -1, -1, dtype=np.uint16), np.array([0]), np.array([11])
-    return score(model, Tokens(ids, starts, sizes), batch=1, show=silent)
+    return score(model, Tokens(ids, starts, sizes), batch=1, show=show_nothing)
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, mixer: nn.Module, verb: str, inner: Callable[[], Any]) -> list[Any]:

@@ -14,16 +14,16 @@ from seqloom.core.state import (
     Length,
     ModelState,
     State,
-    bounded,
-    counted,
-    filled,
+    bound_state,
+    count_read,
+    fill_state,
     flat,
-    known,
+    is_known,
     length_of,
     nbytes,
     repeat,
     require_reusable,
-    restarted,
+    restart_rows,
     select,
 )
 from tests.contract.cases import CASES, DIM, Case, draw, every_kind
@@ -54,39 +54,39 @@ def test_rows_are_selected_and_repeated_in_every_tensor() -> None:
 
 def test_rows_are_restarted_and_the_others_go_on() -> None:
     state, start = model(3, 5), model(0, 0)
-    again = restarted(state, torch.tensor([True, False]), start)
+    again = restart_rows(state, torch.tensor([True, False]), start)
     assert flat(again)["extra.length"].tolist() == [0, 5]
     assert flat(again)["layers.0.1.k"].tolist() == [[0, 1], [2, 3]]  # those of `start`, then its own
     grown = ModelState(((State({"k": torch.ones(2, 3), "length": torch.tensor([3, 5])}, 5),),), state.extra)
     empty = ModelState(((State({"k": torch.ones(2, 0), "length": torch.tensor([0, 0])}, 0),),), start.extra)
-    assert flat(restarted(grown, torch.tensor([False, True]), empty))["layers.0.0.k"].tolist() == [[1] * 3, [0] * 3]
+    assert flat(restart_rows(grown, torch.tensor([False, True]), empty))["layers.0.0.k"].tolist() == [[1] * 3, [0] * 3]
 
 
 def test_what_is_saved_is_filled_in_again() -> None:
     state = model(3, 5)
-    again = filled(model(0, 0), flat(state))
+    again = fill_state(model(0, 0), flat(state))
     assert type(again) is ModelState
     assert all(flat(again)[name].equal(tensor) for name, tensor in flat(state).items())
     assert (again.extra.bound, again.extra.even) == (5, False)
-    assert filled(layer(0, 0), flat(layer(4, 4))).even
+    assert fill_state(layer(0, 0), flat(layer(4, 4))).even
     with pytest.raises(ValueError, match=r"lacks entry 'extra\.length'"):
-        filled(model(0, 0), {name: tensor for name, tensor in flat(state).items() if name != "extra.length"})
+        fill_state(model(0, 0), {name: tensor for name, tensor in flat(state).items() if name != "extra.length"})
     with pytest.raises(ValueError, match="has a foreign entry 'z'"):
-        filled(layer(0, 0), {**layer(1, 2), "z": torch.zeros(2)})
+        fill_state(layer(0, 0), {**layer(1, 2), "z": torch.zeros(2)})
 
 
 @pytest.mark.parametrize("state", [layer(3, 5), State(layer(3, 5)), copy.deepcopy(layer(3, 5)), dict(layer(3, 5))])
 def test_a_length_that_is_not_known_is_read_once(state: State) -> None:
-    known = bounded(state)
+    known = bound_state(state)
     assert length_of(known)[1:] == (5, False)
-    assert bounded(known) is known
+    assert bound_state(known) is known
     assert pickle.loads(pickle.dumps(known)).keys() == known.keys()
 
 
 def test_a_changed_length_is_no_longer_known() -> None:
     state = layer(3, 5)
     state["length"] = torch.tensor([9, 9])
-    assert length_of(bounded(state))[1:] == (9, True)
+    assert length_of(bound_state(state))[1:] == (9, True)
 
 
 def test_a_graph_forgets_the_bound_and_keeps_the_tensors() -> None:
@@ -139,7 +139,7 @@ def test_a_cache_can_be_cropped(kind: str) -> None:
         _, state = mixer.extend(x, mixer.start(2, capacity=8))
         cropped = mixer.crop(state, 2)
         assert (cropped["length"].tolist(), cropped.bound) == ([2, 2], 2)
-        assert all(cropped[name].shape[1 + entry.axis] == 2 for name, entry in mixer.memory.items())
+        assert all(cropped[name].shape[1 + entry.axis] == 2 for name, entry in mixer.state_spec.items())
         torch.testing.assert_close(mixer.extend(x[:, 2:], cropped)[0], mixer.extend(x, mixer.start(2))[0][:, 2:])
         assert mixer.crop(state, 9) is state
 
@@ -153,14 +153,14 @@ def test_a_sum_cannot_be_cropped() -> None:
 
 def test_in_a_graph_a_state_has_no_bound_and_no_value_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = torch.tensor([1, 2])
-    assert known(tokens)
-    assert not known(tokens.to("meta"))
+    assert is_known(tokens)
+    assert not is_known(tokens.to("meta"))
     with FakeTensorMode():
-        assert not known(torch.ones(2))
+        assert not is_known(torch.ones(2))
     for name in ("is_compiling", "is_dynamo_compiling"):
         monkeypatch.setattr(torch.compiler, name, lambda: True)
-    assert not known(tokens)
-    state = counted({"k": tokens}, Length(tokens + 1, 3))
+    assert not is_known(tokens)
+    state = count_read({"k": tokens}, Length(tokens + 1, 3))
     assert state.bound is None
     assert not state.even
     assert {name: tensor.tolist() for name, tensor in state.items()} == {"k": [1, 2], "length": [2, 3]}

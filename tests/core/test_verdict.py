@@ -40,11 +40,11 @@ def test_the_error_of_folds_by_hand() -> None:
 def test_a_difference_that_rests_on_one_run_is_fragile_and_names_it() -> None:
     ds = [-0.012, -0.001, -0.013, -0.011, -0.012, -0.012, -0.011, -0.013, -0.012, 0.006]
     verdict = verdict_of([d - 0.0014 for d in ds], share=0.0)
-    assert verdict.significant
+    assert verdict.is_significant
     assert verdict.needed == ()
     base = [-0.02, -0.02, -0.021, 0.0, 0.0, 0.001, -0.001, 0.0, 0.0, -0.02]
     verdict = verdict_of(base, share=0.0)
-    assert verdict.significant
+    assert verdict.is_significant
     assert verdict.needed
     assert "fragile" in verdict.words
     for run in range(FOLDS):  # by hand: the test without each run
@@ -89,13 +89,13 @@ def test_one_run_and_two_runs_decide_nothing() -> None:
         verdict = verdicts(few, {"he": ("he", "attention")}, margin=1.0)["he"]
         assert verdict.words == words
         assert not verdict.equal
-        assert not verdict.significant
+        assert not verdict.is_significant
 
 
 def test_without_a_true_difference_five_in_a_hundred_are_significant_at_most() -> None:
     """With folds that share nothing the corrected error is too large, never too small."""
     draw = random.Random(0)
-    found = sum(verdict_of([draw.gauss(0, 1) for _ in range(FOLDS)]).significant for _ in range(400))
-    plain = sum(verdict_of([draw.gauss(0, 1) for _ in range(FOLDS)], share=0.0).significant for _ in range(400))
+    found = sum(verdict_of([draw.gauss(0, 1) for _ in range(FOLDS)]).is_significant for _ in range(400))
+    plain = sum(verdict_of([draw.gauss(0, 1) for _ in range(FOLDS)], share=0.0).is_significant for _ in range(400))
     assert found < 12
     assert 8 <= plain <= 34

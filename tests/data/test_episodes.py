@@ -11,8 +11,8 @@ import pytest
 
 from seqloom.cli import command
 from seqloom.data.corpora import read
-from seqloom.data.episodes import Environment, Episodes, opened, read_episodes, sides
-from seqloom.data.episodes.policies import policy, scripted
+from seqloom.data.episodes import Environment, Episodes, open_environment, read_episodes, sides
+from seqloom.data.episodes.policies import policy, scripted_policy
 from seqloom.data.episodes.recording import record
 
 gymnasium = pytest.importorskip("gymnasium")
@@ -36,19 +36,19 @@ def test_returns_to_go_by_hand() -> None:
     assert episodes.returns.tolist() == [3, 4]
     assert episodes.times.tolist() == [0, 1, 2, 0, 1]
     assert episodes.lengths.tolist() == [3, 2]
-    second = episodes.chosen(np.array([False, True]))
+    second = episodes.select(np.array([False, True]))
     assert (second.states[:, 0].tolist(), second.starts.tolist(), second.to_go.tolist()) == ([3, 4], [0], [4, 5])
 
 
 def test_the_maze_is_one_of_gymnasium() -> None:
     from gymnasium.utils.env_checker import check_env
 
-    check_env(opened("TMaze-10").unwrapped, skip_render_check=True)
+    check_env(open_environment("TMaze-10").unwrapped, skip_render_check=True)
 
 
 @pytest.mark.parametrize("right", [True, False])
 def test_the_maze_by_hand(right: bool) -> None:
-    maze = opened("TMaze-12")
+    maze = open_environment("TMaze-12")
     cues = set()
     for seed in range(8):
         state, _ = maze.reset(seed=seed)
@@ -66,7 +66,7 @@ def test_the_maze_by_hand(right: bool) -> None:
 
 
 def test_the_maze_ends_without_a_turn() -> None:
-    maze = opened("TMaze")
+    maze = open_environment("TMaze")
     maze.reset(seed=0)
     ends = [maze.step(1)[3] for _ in range(40)]
     assert ends == [False] * 39 + [True]
@@ -107,8 +107,8 @@ def test_episodes_follow_from_their_name() -> None:
 
 def test_actions_are_scaled_to_the_bounds() -> None:
     environment = Environment(states=1, actions=2, continuous=True, low=(-2.0, 0.0), high=(2.0, 10.0))
-    np.testing.assert_allclose(environment.scaled(np.array([[1.0, 5.0], [-2.0, 10.0]])), [[0.5, 0], [-1, 1]])
-    np.testing.assert_allclose(environment.unscaled(np.array([[0.5, 0.0], [-1, 3.0]])), [[1, 5], [-2, 10]])
+    np.testing.assert_allclose(environment.scale_actions(np.array([[1.0, 5.0], [-2.0, 10.0]])), [[0.5, 0], [-1, 1]])
+    np.testing.assert_allclose(environment.unscale_actions(np.array([[0.5, 0.0], [-1, 3.0]])), [[1, 5], [-2, 10]])
 
 
 def test_they_are_stored_under_a_digest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,7 +141,7 @@ def test_some_are_held_out() -> None:
     assert sides(episodes, 0.1, 0)[1].identity == held.identity != sides(episodes, 0.1, 1)[1].identity
     assert len(sides(episodes, 1e-6, 0)[1]) == 1
     with pytest.raises(ValueError, match="one episode cannot be divided"):
-        sides(train.chosen(np.arange(36) == 0), 0.1, 0)
+        sides(train.select(np.arange(36) == 0), 0.1, 0)
 
 
 @pytest.mark.parametrize(
@@ -201,9 +201,9 @@ def test_any_environment_with_vectors_can_be_played_at_random() -> None:
 
 
 def test_the_script_of_the_maze_remembers() -> None:
-    act = scripted("TMaze-10")
+    act = scripted_policy("TMaze-10")
     assert [act(np.array(state)) for state in ((-1.0, 0), (0, 0), (0, 1))] == [0, 0, 1]
-    act = scripted("TMaze-10")
+    act = scripted_policy("TMaze-10")
     assert [act(np.array(state)) for state in ((1.0, 0), (0, 0), (0, 1))] == [0, 0, 2]
 
 

@@ -108,7 +108,7 @@ def test_sides_ids_and_labels_of_a_file(tmp_path: Path) -> None:
 def test_a_second_call_opens_what_the_first_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = written(tmp_path, [f"{'ab'[number % 2]}\tword{number} x" for number in range(20)])
     first = prepared(source)
-    monkeypatch.setattr("seqloom.data.prepare.encoded", None)
+    monkeypatch.setattr("seqloom.data.prepare.document_ids", None)
     again = prepared(source)
     assert again.identity == first.identity
     assert np.array_equal(again.train.ids, first.train.ids)

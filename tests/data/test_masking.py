@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seqloom.data.masking import hidden
+from seqloom.data.masking import hide_tokens
 
 VOCAB, MASK = 50, 50
 
@@ -11,7 +11,7 @@ VOCAB, MASK = 50, 50
 def rows(count: int, width: int, share: float = 0.15, seed: int = 0, first: int = 0) -> tuple[np.ndarray, ...]:
     ids = np.arange(count * width).reshape(count, width) % VOCAB
     keep = np.ones_like(ids, bool)
-    return ids, *hidden(ids, keep, share=share, vocab=VOCAB, mask=MASK, seed=seed, first=first)
+    return ids, *hide_tokens(ids, keep, share=share, vocab=VOCAB, mask=MASK, seed=seed, first=first)
 
 
 @pytest.mark.parametrize(("width", "share", "count"), [(128, 0.15, 19), (4, 0.15, 1), (1, 0.15, 1), (10, 0.5, 5)])
@@ -37,7 +37,7 @@ def test_rows_depend_on_seed_and_number_alone() -> None:
     _, inputs, chosen = rows(6, 16)
     ids = np.arange(6 * 16).reshape(6, 16) % VOCAB
     keep = np.ones((2, 16), bool)
-    part, of_part = hidden(ids[2:4], keep, share=0.15, vocab=VOCAB, mask=MASK, seed=0, first=2)
+    part, of_part = hide_tokens(ids[2:4], keep, share=0.15, vocab=VOCAB, mask=MASK, seed=0, first=2)
     assert (part == inputs[2:4]).all()
     assert (of_part == chosen[2:4]).all()
     assert (rows(6, 16, seed=1)[2] != chosen).any()
@@ -47,7 +47,7 @@ def test_rows_depend_on_seed_and_number_alone() -> None:
 def test_only_kept_tokens_are_hidden() -> None:
     ids = np.zeros((3, 20), np.int64)
     keep = np.arange(20) < np.array([[20], [7], [1]])
-    inputs, chosen = hidden(ids, keep, share=0.15, vocab=VOCAB, mask=MASK, seed=0, first=0)
+    inputs, chosen = hide_tokens(ids, keep, share=0.15, vocab=VOCAB, mask=MASK, seed=0, first=0)
     assert not chosen[~keep].any()
     assert chosen.sum(1).tolist() == [3, 1, 1]
     assert (inputs[~keep] == 0).all()
@@ -58,16 +58,16 @@ def test_spans_hide_as_many_tokens_together() -> None:
     keep = np.ones_like(ids, bool)
     keep[:, 120:] = False
     settings = {"share": 0.15, "vocab": VOCAB, "mask": MASK, "seed": 0}
-    inputs, chosen = hidden(ids, keep, **settings, first=0, span=5.0)
+    inputs, chosen = hide_tokens(ids, keep, **settings, first=0, span=5.0)
     assert (chosen.sum(1) == 18).all()
     assert not chosen[:, 120:].any()
     assert (inputs[~chosen] == ids[~chosen]).all()
     runs = (chosen & ~np.pad(chosen, ((0, 0), (1, 0)))[:, :-1]).sum(1)
-    alone = hidden(ids, keep, **settings, first=0)[1]
+    alone = hide_tokens(ids, keep, **settings, first=0)[1]
     assert runs.mean() < 6 < 14 < (alone & ~np.pad(alone, ((0, 0), (1, 0)))[:, :-1]).sum(1).mean()
     masked = inputs == MASK
     assert masked.sum() / chosen.sum() == pytest.approx(0.8, abs=0.04)
     inside = chosen[:, 1:] & chosen[:, :-1]
     assert (masked[:, 1:] == masked[:, :-1])[inside].mean() > 0.9, "a span is masked as a whole"
-    part = hidden(ids[7:9], keep[7:9], **settings, first=7, span=5.0)[1]
+    part = hide_tokens(ids[7:9], keep[7:9], **settings, first=7, span=5.0)[1]
     assert (part == chosen[7:9]).all()

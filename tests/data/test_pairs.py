@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from seqloom.data.paired import divided, encode_pairs, prepare_paired
+from seqloom.data.paired import divide_pairs, encode_pairs, prepare_paired
 from seqloom.data.pairs import KINDS, Pair, pairs, read_pairs
 from seqloom.data.pairs.number_words import english, french, german
 from seqloom.data.prepare import Corpus
@@ -159,7 +159,7 @@ def test_ordinals_of_dates() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_held_out_source_is_trained_on(kind: str) -> None:
     both = list(pairs(kind, 2000, seed=0))
-    train, held = divided(both, 0.1, 0, kind)
+    train, held = divide_pairs(both, 0.1, 0, kind)
     assert len(train) + len(held) == 2000
     assert 150 < len(held) < 260
     assert not {pair.source for pair in train} & {pair.source for pair in held}

@@ -59,7 +59,7 @@ def test_ids_are_the_documents(make, folder) -> None:
 def test_a_second_call_builds_nothing(make, monkeypatch) -> None:
     first = make()
     monkeypatch.setattr(rooms, "hold_out", None)
-    monkeypatch.setattr(rooms, "encoded", None)
+    monkeypatch.setattr(rooms, "document_ids", None)
     second = make()
     assert (second.identity, second.description) == (first.identity, first.description)
     np.testing.assert_array_equal(second.train.ids, first.train.ids)

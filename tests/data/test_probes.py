@@ -39,14 +39,18 @@ def test_the_oracle_reaches_the_optimum(name: str, level: int) -> None:
     task = probe(name, level)
     asked = task.questions(0, 0, 20)
     assert (
-        asked.tokens.shape == asked.targets.shape == asked.distance.shape == asked.scored.shape == (20, task.row_tokens)
+        asked.tokens.shape
+        == asked.targets.shape
+        == asked.distance.shape
+        == asked.scored_positions.shape
+        == (20, task.row_tokens)
     )
     assert 0 <= asked.tokens.min() <= asked.tokens.max() < task.vocab
     assert 0 <= asked.targets.min() <= asked.targets.max() < task.vocab
-    assert (asked.targets[~asked.scored] == 0).all()
+    assert (asked.targets[~asked.scored_positions] == 0).all()
     right = []
     for row in range(20):
-        for before, position in enumerate(np.flatnonzero(asked.scored[row])):
+        for before, position in enumerate(np.flatnonzero(asked.scored_positions[row])):
             answer = SOLVERS[task.name](task, asked.tokens[row, : position + 1], before)
             right.append(answer == asked.targets[row, position])
     assert np.mean(right) == task.optimum == 1.0
@@ -56,7 +60,7 @@ def test_the_oracle_reaches_the_optimum(name: str, level: int) -> None:
 def test_the_answer_is_at_the_distance(name: str, level: int) -> None:
     task = probe(name, level)
     asked = task.questions(0, 0, 50)
-    rows, positions = np.nonzero(asked.scored)
+    rows, positions = np.nonzero(asked.scored_positions)
     distance = asked.distance[rows, positions]
     assert (distance >= 1).all()
     begin = positions if task.summary is None else task.summary  # from where one looks back
@@ -74,9 +78,17 @@ def test_a_model_that_does_not_look_back_is_at_chance(name: str) -> None:
     learn, judge = task.questions(0, 0, 4000), task.questions(0, HELD_OUT, 4000)
     table = np.zeros((task.row_tokens, task.vocab, task.vocab), int)
     positions = np.broadcast_to(np.arange(task.row_tokens), learn.tokens.shape)
-    np.add.at(table, (positions[learn.scored], learn.tokens[learn.scored], learn.targets[learn.scored]), 1)
+    np.add.at(
+        table,
+        (
+            positions[learn.scored_positions],
+            learn.tokens[learn.scored_positions],
+            learn.targets[learn.scored_positions],
+        ),
+        1,
+    )
     guesses = table[positions, judge.tokens].argmax(2)
-    within(guesses[judge.scored] == judge.targets[judge.scored], task.chance)
+    within(guesses[judge.scored_positions] == judge.targets[judge.scored_positions], task.chance)
 
 
 @pytest.mark.parametrize("name", [name for name in PROBES if name not in COUNTED])
@@ -84,7 +96,7 @@ def test_no_other_position_holds_the_answer(name: str) -> None:
     """At any other position of a row its answer occurs as often as that of another row."""
     task = probe(name, 1)
     asked = task.questions(0, 0, 6000)
-    rows, positions = np.nonzero(asked.scored)
+    rows, positions = np.nonzero(asked.scored_positions)
     source = (positions if task.summary is None else task.summary) - asked.distance[rows, positions]
     answers, foreign = asked.targets[rows, positions], np.roll(asked.targets[rows, positions], 7919)
     for position in range(task.row_tokens):
@@ -178,9 +190,9 @@ def test_batches_that_do_not_exist(step: int, rows: int) -> None:
 def test_the_smallest_settings(text: str) -> None:
     task: Probe = probe(text)
     asked = task.questions(0, 0, 30)
-    assert (asked.scored.sum(1) == 1).all()
+    assert (asked.scored_positions.sum(1) == 1).all()
     for row in range(30):
-        position = int(np.flatnonzero(asked.scored[row])[0])
+        position = int(np.flatnonzero(asked.scored_positions[row])[0])
         assert SOLVERS[task.name](task, asked.tokens[row, : position + 1], 0) == asked.targets[row, position]
 
 
@@ -192,7 +204,7 @@ def test_draws_are_fixed_for_ever() -> None:
 
 
 def test_different_draws_are_different_and_uniform() -> None:
-    result = Draws("b", 0, 6000).different(5, 3)
+    result = Draws("b", 0, 6000).draw_distinct(5, 3)
     assert all(len(set(row)) == 3 for row in result.tolist())
     orders = np.unique(result, axis=0, return_counts=True)[1]
     assert len(orders) == 60

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seqloom.data.episodes import Environment, described, opened
+from seqloom.data.episodes import Environment, describe_environment, open_environment
 from seqloom.data.episodes.recording import record
 from seqloom.data.episodes.trained import UNITS, Network, search
 
@@ -45,7 +45,7 @@ def test_policies_act_side_by_side_as_each_alone() -> None:
 
 @pytest.mark.slow
 def test_a_search_follows_from_its_seed() -> None:
-    maze = described("TMaze-10", opened("TMaze-10"))
+    maze = describe_environment("TMaze-10", open_environment("TMaze-10"))
     first = search(maze, 3, 2)
     search.cache_clear()
     again, other = search(maze, 3, 2), search(maze, 4, 2)

@@ -9,7 +9,7 @@ import torch
 from seqloom.cli import command
 from seqloom.data.vectors import open_vectors, write_vectors
 from seqloom.models.textcnn import TextCNN
-from seqloom.training.preparation import learner_of, prepared
+from seqloom.training.preparation import learner_of, prepare_run
 from seqloom.training.settings import resolve
 
 WORDS = ["the", "cat", "déjà", ",", "IN"]
@@ -102,7 +102,7 @@ TINY = ("model.dim=7", "training.batches=2", "training.device=cpu", "training.sc
 
 def test_both_channels_are_initialized_with_them(labels: Path) -> None:
     changes = [*TINY, f"training.vectors={labels}/glove.txt"]
-    config, corpus = prepared(resolve("classifier/textcnn", changes, str(labels / "labels.tsv")))
+    config, corpus = prepare_run(resolve("classifier/textcnn", changes, str(labels / "labels.tsv")))
     assert corpus is not None
     assert f"3 of {corpus.tokenizer.vocab} tokens begin with vectors of {labels}/glove.txt" in corpus.description
     model = learner_of(config, corpus).model
@@ -115,7 +115,7 @@ def test_both_channels_are_initialized_with_them(labels: Path) -> None:
     other = model.static[corpus.tokenizer.names.index("in")]
     result = NUMBERS[[0, 1, 3]]
     assert float(other.abs().max()) <= np.sqrt(3 * result.var()) * 1.001
-    again = learner_of(config, prepared(config)[1]).model
+    again = learner_of(config, prepare_run(config)[1]).model
     assert torch.equal(again.static, model.static)
 
 
@@ -125,11 +125,11 @@ def test_other_models_read_them_as_they_are(labels: Path, preset: str, data: str
     name, source = ("cat", str(labels / data)) if preset == "tiny" else ("May", data)
     heads = ["model.mixer={kind: she}"] if preset == "tiny" else ["model.mixer.heads=2", "model.encoder.mixer.heads=2"]
     changes = ["model.dim=8", "data.tokenizer=words", f"training.vectors={labels}/dates.txt", *heads]
-    config, corpus = prepared(resolve(preset, changes, source))
+    config, corpus = prepare_run(resolve(preset, changes, source))
     assert corpus is not None
     model = learner_of(config, corpus).model
     id = corpus.tokenizer.names.index(name)
-    scale = 8**0.5 if config.layered.embed_scale else 1
+    scale = 8**0.5 if config.layered_model.embed_scale else 1
     expected = [1, 2, 3, 4, 5, 6, 7, 8] if name == "May" else [8, 7, 6, 5, 4, 3, 2, 1]
     torch.testing.assert_close(model.token.weight[id] * scale, torch.tensor(expected).float())
 

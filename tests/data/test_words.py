@@ -120,8 +120,8 @@ def test_a_corpus_is_cached_hashed_and_checked(tmp_path: Path, capsys: pytest.Ca
     corpus = prepare(book, vocab=300, unit="words", context=8, cache=cache)
     assert "zebra" not in corpus.tokenizer.names
     assert corpus.train.unknown == 1
-    assert corpus.train.lost == 0
-    assert corpus.held_out.lost == 4
+    assert corpus.train.lost_tokens == 0
+    assert corpus.held_out.lost_tokens == 4
     (made,) = (cache / "corpora").iterdir()
     (made / "tokenizer.json").write_text("{}")
     again = prepare(book, vocab=300, unit="words", context=8, cache=cache)
@@ -229,4 +229,4 @@ def test_errors_in_one_line(
 def test_the_held_out_words_of_a_run_are_found_again(run: Path) -> None:
     tokens, text = eval_text(find_run(run), load(run), None)
     assert tokens is not None, text
-    assert tokens.lost == 4
+    assert tokens.lost_tokens == 4

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seqloom.cli.work.survey import surveyed
+from seqloom.cli.work.survey import survey_source
 from seqloom.data.documents import unwrap
 from seqloom.data.prepare import prepare
 from seqloom.data.wraps import change_of, is_wrapped, join_wraps
@@ -120,7 +120,7 @@ def test_the_survey_counts_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     folder.mkdir()
     for number, text in enumerate((prose(72), VERSE * 20, CODE * 20)):
         (folder / f"{number}.txt").write_text(text)
-    row = json.loads(surveyed(str(folder), 300, None, "text", as_json=True))
+    row = json.loads(survey_source(str(folder), 300, None, "text", as_json=True))
     assert row["documents_of_hard_wrapped_prose"] == 1
 
 

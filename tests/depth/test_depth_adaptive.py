@@ -13,7 +13,7 @@ from torch import Tensor
 
 import seqloom
 from seqloom.core.config import read
-from seqloom.core.progress import silent
+from seqloom.core.progress import show_nothing
 from seqloom.data.tokens import Tokens
 from seqloom.depth.classifier import Classifier, LayerPredictions, layer_predictions
 from seqloom.depth.geometric import Geometric, GeometricConfig
@@ -141,7 +141,7 @@ def counting(count: int = 2000) -> Tokens:
 @pytest.mark.parametrize("kind", TAUGHT)
 def test_they_learn(kind: str, oracle: str) -> None:
     """The loss falls, and a costly layer makes them choose early ones; a free one, late ones."""
-    asked: dict[str, Any] = {"batches": 100, "batch": 8, "rate": 0.03, "show": silent, "oracle": oracle}
+    asked: dict[str, Any] = {"batches": 100, "batch": 8, "rate": 0.03, "show": show_nothing, "oracle": oracle}
     layers = []
     for penalty in (0.0, 50.0):
         fitted = fit_exits(model(std=0.7), counting(), kind, penalty=penalty, **asked)
@@ -242,7 +242,7 @@ def test_they_are_saved_and_opened(kind: str, tmp_path: Path) -> None:
 )
 def test_impossible_settings(kind: str, settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words) as caught:
-        fit_exits(model(), text(), kind, batches=1, batch=1, show=silent, **settings)
+        fit_exits(model(), text(), kind, batches=1, batch=1, show=show_nothing, **settings)
     assert "\n" not in str(caught.value)
 
 
@@ -263,7 +263,7 @@ def test_the_judging_is_shown() -> None:
 
 def test_a_window_of_one_token_has_no_prompt() -> None:
     with pytest.raises(ValueError, match="windows of one token have no prompt"):
-        fit_exits(model(context=1), text(), "sequence", batches=1, batch=1, show=silent)
+        fit_exits(model(context=1), text(), "sequence", batches=1, batch=1, show=show_nothing)
 
 
 @pytest.mark.parametrize(

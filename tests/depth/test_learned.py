@@ -13,7 +13,7 @@ from torch import Tensor
 
 import seqloom
 from seqloom.core.model import Model
-from seqloom.core.progress import silent
+from seqloom.core.progress import show_nothing
 from seqloom.data.tokens import Tokens
 from seqloom.depth.classifier import LayerPredictions, layer_predictions
 from seqloom.depth.learned import Learned, LearnedConfig
@@ -100,7 +100,7 @@ def test_it_is_trained_apart_from_its_model() -> None:
     """Its loss falls below that of the best constants, and no weight of the model changes."""
     deep = model(std=0.7).train()
     before = model_hash(deep)
-    fitted = fit_exits(deep, text(4000), batches=200, batch=8, rate=0.03, show=silent)
+    fitted = fit_exits(deep, text(4000), batches=200, batch=8, rate=0.03, show=show_nothing)
     assert model_hash(deep) == before
     assert deep.training
     assert all(parameter.grad is None for parameter in deep.parameters())
@@ -113,7 +113,7 @@ def test_it_is_trained_apart_from_its_model() -> None:
     layers, same = [row.layers for row in fitted.judged[1:]], [row.same for row in fitted.judged[1:]]
     assert layers == sorted(layers)
     assert same[-1] > same[0] or same[0] == 1
-    again = fit_exits(deep, text(4000), batches=200, batch=8, rate=0.03, show=silent)
+    again = fit_exits(deep, text(4000), batches=200, batch=8, rate=0.03, show=show_nothing)
     assert torch.equal(fitted.classifier.state_dict()["weight"], again.classifier.state_dict()["weight"])
 
 
@@ -199,7 +199,14 @@ def broken() -> Model:
     ],
 )
 def test_what_cannot_be_trained(changes: dict[str, Any], words: str) -> None:
-    asked: dict[str, Any] = {"model": model, "tokens": text(), "batches": 2, "batch": 2, "show": silent, **changes}
+    asked: dict[str, Any] = {
+        "model": model,
+        "tokens": text(),
+        "batches": 2,
+        "batch": 2,
+        "show": show_nothing,
+        **changes,
+    }
     with pytest.raises(ValueError, match=words) as caught:
         fit_exits(asked.pop("model")(), asked.pop("tokens"), **asked)
     assert "\n" not in str(caught.value)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import seqloom
-from seqloom.core.progress import silent
+from seqloom.core.progress import show_nothing
 from seqloom.data.tokens import Tokens
-from seqloom.evaluation.calibration import calibrate, p_values, passed
+from seqloom.evaluation.calibration import calibrate, count_rejected, p_values
 
 VOCAB = 11
 
@@ -25,9 +25,9 @@ def test_p_values_and_their_order_by_hand() -> None:
     losses = np.array([[0.0, 0.1, 0.2], [0.0, 0.0, 0.4]])
     expected = [math.exp(-2 * 2 * 0.2**2), math.exp(-2 * 2 * 0.15**2), 1.0]
     np.testing.assert_allclose(p_values(losses, 0.2), expected)
-    assert passed(np.array([0.01, 0.04, 0.2, 0.001]), 0.05) == 2, "what follows the first failure is not tested"
-    assert passed(np.array([0.06, 0.01]), 0.05) == 0
-    assert passed(np.array([0.01, 0.02]), 0.05) == 2
+    assert count_rejected(np.array([0.01, 0.04, 0.2, 0.001]), 0.05) == 2, "what follows the first failure is not tested"
+    assert count_rejected(np.array([0.06, 0.01]), 0.05) == 0
+    assert count_rejected(np.array([0.01, 0.02]), 0.05) == 2
 
 
 @pytest.mark.slow
@@ -42,7 +42,7 @@ def test_the_promise_over_resamples(epsilon: float) -> None:
     failures = chosen = 0
     for _ in range(1000):
         losses = generator.random((600, 1)) < true  # all or nothing, and the same texts for all thresholds
-        valid = passed(p_values(losses.astype(float), delta), epsilon)
+        valid = count_rejected(p_values(losses.astype(float), delta), epsilon)
         failures += bool(valid) and true[valid - 1] > delta
         chosen += bool(valid) and true[valid - 1] >= 0.02
     assert failures <= 1000 * epsilon
@@ -57,7 +57,7 @@ def test_the_promise_over_resamples(epsilon: float) -> None:
 @pytest.mark.slow
 def test_a_model_and_its_texts() -> None:
     model = seqloom.decoder("he", vocab=VOCAB, dim=8, depth=3, context=16, ffn=16, position="none", std=0.5).eval()
-    asked = {"thresholds": [1.0, 0.5, 0.0], "by": "state", "longest": 6, "show": silent}
+    asked = {"thresholds": [1.0, 0.5, 0.0], "by": "state", "longest": 6, "show": show_nothing}
     result = calibrate(model, texts(40), delta=0.5, epsilon=0.2, **asked)
     assert result.depths[0] >= result.depths[1] >= result.depths[2] >= 1
     assert result.losses[0] <= result.losses[2]
@@ -83,6 +83,6 @@ def test_a_model_and_its_texts() -> None:
 )
 def test_impossible_settings(changes: dict[str, Any], words: str) -> None:
     model = seqloom.decoder("he", vocab=VOCAB, dim=8, depth=2, context=16, ffn=16).eval()
-    asked: dict[str, Any] = {"thresholds": [1.0], "delta": 0.1, "epsilon": 0.1, "show": silent}
+    asked: dict[str, Any] = {"thresholds": [1.0], "delta": 0.1, "epsilon": 0.1, "show": show_nothing}
     with pytest.raises(ValueError, match=words):
         calibrate(model, texts(2), **{**asked, **changes})

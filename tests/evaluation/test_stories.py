@@ -12,7 +12,7 @@ from seqloom.data.stories import derive, entropy, sentences
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation import stories
-from seqloom.evaluation.stories import Judged, floor, judged
+from seqloom.evaluation.stories import Judged, floor, judge_stories
 from seqloom.models.decoder import Decoder, DecoderConfig
 
 DERIVED = [derive(3, number) for number in range(12)]
@@ -61,7 +61,7 @@ def test_sentences_are_counted(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyP
         return [tokenizer.encode(text) for text in texts]
 
     monkeypatch.setattr(stories, "generate_ids", written)
-    result = judged(decoder(tokenizer), stories=3, tokens=50, top_p=0.9, seed=4)
+    result = judge_stories(decoder(tokenizer), stories=3, tokens=50, top_p=0.9, seed=4)
     assert (len(sentences(one)), len(sentences(two))) == (10, 10)
     assert result == Judged(written=10 + 3 + 10, grammatical=20, agreeing=19)
     assert asked["prompts"].equal(torch.full((3, 1), tokenizer.eos))
@@ -72,12 +72,12 @@ def test_sentences_are_counted(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyP
 @pytest.mark.slow
 def test_an_untrained_model_writes_nothing_grammatical(tokenizer: Tokenizer) -> None:
     model = decoder(tokenizer)
-    result = judged(model, stories=2, tokens=60, top_p=1.0)
+    result = judge_stories(model, stories=2, tokens=60, top_p=1.0)
     assert (result.grammatical, result.agreeing) == (0, 0)
     assert result.written >= 0
-    assert judged(model, stories=2, tokens=60, top_p=1.0) == result
+    assert judge_stories(model, stories=2, tokens=60, top_p=1.0) == result
 
 
 def test_nothing_written_is_nothing_counted(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stories, "generate_ids", lambda *values, **settings: [[], []])
-    assert judged(decoder(tokenizer), stories=2, tokens=5, top_p=0.9) == Judged(0, 0, 0)
+    assert judge_stories(decoder(tokenizer), stories=2, tokens=5, top_p=0.9) == Judged(0, 0, 0)

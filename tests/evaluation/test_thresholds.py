@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import seqloom
-from seqloom.core.progress import silent
+from seqloom.core.progress import show_nothing
 from seqloom.depth.kinds import classifier_config
 from seqloom.depth.store import THRESHOLDS, open_exits, save_exits, save_thresholds
-from seqloom.evaluation.thresholds import MOST, combinations, search_thresholds, tried
+from seqloom.evaluation.thresholds import MOST, combinations, search_thresholds, try_thresholds
 from seqloom.generation.exits import Exiting, Exits
 from tests.depth.test_learned import model, text
 
@@ -28,7 +28,7 @@ def test_layers_and_right_tokens_by_hand() -> None:
     """Three tokens, three layers; τ = (0.5, 0.5), (0.9, 0.5) and (1, 1)."""
     c = torch.tensor([[0.6, 0.1], [0.4, 0.8], [0.95, 0.2]], dtype=torch.float64)
     right = torch.tensor([[False, True, True], [False, True, True], [True, False, False]])
-    layers, shares = tried(c, right, torch.tensor([[0.5, 0.5], [0.9, 0.5], [1.0, 1.0]], dtype=torch.float64))
+    layers, shares = try_thresholds(c, right, torch.tensor([[0.5, 0.5], [0.9, 0.5], [1.0, 1.0]], dtype=torch.float64))
     torch.testing.assert_close(layers, torch.tensor([4 / 3, 2.0, 3.0], dtype=torch.float64))
     torch.testing.assert_close(shares, torch.tensor([2 / 3, 1.0, 2 / 3], dtype=torch.float64))
 
@@ -37,7 +37,7 @@ def test_it_is_a_plain_loop() -> None:
     generator = torch.Generator().manual_seed(2)
     c, right = torch.rand(40, 3, generator=generator), torch.rand(40, 4, generator=generator) < 0.5
     grid = torch.tensor(list(itertools.product([0.2, 0.5, 0.9], repeat=3)))
-    layers, shares = tried(c, right, grid)
+    layers, shares = try_thresholds(c, right, grid)
     for row, thresholds in enumerate(grid.tolist()):
         ends = [
             next((n for n, needed in enumerate(thresholds) if c[t, n] >= torch.tensor(needed)), 3) for t in range(40)
@@ -59,7 +59,7 @@ def test_combinations() -> None:
 @pytest.mark.slow
 def test_the_best_reads_fewest_layers_and_is_right_enough() -> None:
     deep, classifier = model(std=0.7), geometric()
-    asked: dict[str, Any] = {"grid": [0.2, 0.5, 0.8, 1.0], "show": silent}
+    asked: dict[str, Any] = {"grid": [0.2, 0.5, 0.8, 1.0], "show": show_nothing}
     result = search_thresholds(deep, classifier, text(3000), delta=0.02, **asked)
     assert result.combinations == 16
     assert len(result.alike) == 4
@@ -128,6 +128,6 @@ def test_thresholds_of_another_classifier(tmp_path: Path) -> None:
     ],
 )
 def test_impossible_settings(changes: dict[str, Any], words: str) -> None:
-    asked: dict[str, Any] = {"grid": [0.5], "delta": 0.1, "show": silent, **changes}
+    asked: dict[str, Any] = {"grid": [0.5], "delta": 0.1, "show": show_nothing, **changes}
     with pytest.raises(ValueError, match=words):
         search_thresholds(model(), geometric(), text(), **asked)

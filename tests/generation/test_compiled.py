@@ -93,8 +93,8 @@ def test_without_a_compiler_one_line_says_so(
 
 def test_from_10_000_tokens_on(decoder: Callable[..., Decoder]) -> None:
     model = decoder("linear")
-    assert [compiled.chosen(model, None, tokens) for tokens in (0, 9_999, 10_000)] == [False, False, True]
-    assert [compiled.chosen(model, on, 5) for on in (False, True)] == [False, True]
+    assert [compiled.choose_compile(model, None, tokens) for tokens in (0, 9_999, 10_000)] == [False, False, True]
+    assert [compiled.choose_compile(model, on, 5) for on in (False, True)] == [False, True]
     assert [compiled.room(tokens) for tokens in (1, 128, 129, 4096)] == [128, 128, 256, 4096]
 
 

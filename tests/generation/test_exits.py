@@ -81,7 +81,7 @@ def propagated(model: Any, tokens: Tensor, layers: list[int]) -> Tensor:
             caches[number].append(block.norm_1(x))
             if number < layers[position]:
                 h = x + block.mixer(torch.stack(caches[number], 1))[:, -1]
-                x = h + block.channel(block.norm_2(h)[:, None])[:, 0]
+                x = h + block.ffn_sublayer(block.norm_2(h)[:, None])[:, 0]
         outputs.append(model.logits(x[:, None])[0, 0])
     return torch.stack(outputs)
 

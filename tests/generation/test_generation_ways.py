@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from seqloom.core.progress import silent
+from seqloom.core.progress import show_nothing
 from seqloom.data.tokens import Tokens
 from seqloom.generation.beams import Beams, beam_search
 from seqloom.generation.decode import generate
@@ -72,7 +72,7 @@ def test_the_neighbors_of_a_store(decoder: Build, tmp_path: Path) -> None:
     model = decoder("gru")
     ids = np.random.default_rng(0).integers(1, 11, 40).astype("<u2")
     text = Tokens(ids, np.array([0]), np.array([len(ids)]))
-    build(model, text, tmp_path / "store", batch=2, source="a text", show=silent)
+    build(model, text, tmp_path / "store", batch=2, source="a text", show=show_nothing)
     mix = Mix(k=4, weight=0.9)
     with Neighbors(model, open_store(tmp_path / "store", model), mix) as neighbors:
         expected = [int(draw.ids[0]) for draw in tokens(model, torch.tensor([[1]]), max_tokens=9, neighbors=neighbors)]

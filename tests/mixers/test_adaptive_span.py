@@ -11,7 +11,7 @@ from seqloom.analysis.whole import whole as of_settings
 from seqloom.cli import command
 from seqloom.mixers import mixer_config
 from seqloom.models.decoder import Decoder, DecoderConfig
-from seqloom.ops.attention.adaptive_span import spanned
+from seqloom.ops.attention.adaptive_span import attend_spans
 from seqloom.ops.backends import use
 
 D, H, T = 8, 2, 22
@@ -58,7 +58,7 @@ def test_a_text_of_several_tiles_and_its_gradients() -> None:
     spans = torch.tensor([[[3.5], [20.0]]], dtype=torch.float64, requires_grad=True)
     results = []
     for window in (24, 300):
-        y = spanned(q, k, v, spans, ramp=4, window=window)
+        y = attend_spans(q, k, v, spans, ramp=4, window=window)
         results.append([y, *torch.autograd.grad(y.square().sum(), (q, k, v, spans))])
     for cut, whole in zip(*results, strict=True):
         torch.testing.assert_close(cut, whole, rtol=0, atol=1e-10)
@@ -100,10 +100,10 @@ def test_the_mean_of_dynamic_spans_is_that_of_kept_tokens() -> None:
 
 
 def test_spans_are_a_view() -> None:
-    spans = build().views(draw(1, 5, D))[0]
+    spans = build().plots(draw(1, 5, D))[0]
     assert (spans.name, spans.axes) == ("spans", ("head",))
     torch.testing.assert_close(spans.values, torch.tensor([1.8, 6.3], dtype=torch.float64))
-    assert build(dynamic=True).views(draw(1, 5, D))[0].axes == ("head", "token")
+    assert build(dynamic=True).plots(draw(1, 5, D))[0].axes == ("head", "token")
 
 
 @pytest.mark.parametrize("setting", ["span", "ramp"])

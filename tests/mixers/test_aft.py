@@ -106,7 +106,7 @@ def test_more_tokens_than_positions_are_an_error(kind: str) -> None:
     mixer = mixer_config({"kind": kind}).build(D, 4)
     message = f"{kind} has weights for 4 positions, not for 5"
     assert mixer.traits.longest == 4
-    for read in (mixer, mixer.views, lambda x: mixer.extend(x, mixer.start(1))):
+    for read in (mixer, mixer.plots, lambda x: mixer.extend(x, mixer.start(1))):
         with pytest.raises(ValueError, match=message):
             read(torch.randn(1, 5, D))
     _, state = mixer.extend(torch.randn(2, 4, D), mixer.start(2), torch.tensor([[True] * 4, [False] * 4]))
@@ -125,7 +125,7 @@ def test_heads_divide_the_channels() -> None:
 def test_views_are_the_biases(name: str) -> None:
     mixer = mixer_of(name)
     weights = {part: tensor.detach().numpy() for part, tensor in mixer.named_parameters()}
-    (view,) = mixer.views(numbers(1, 5, D))
+    (view,) = mixer.plots(numbers(1, 5, D))
     shown = view.values.detach().numpy()
     if view.axes == ("lag", "head"):
         for lag, head in np.ndindex(*shown.shape):

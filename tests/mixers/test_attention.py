@@ -140,7 +140,7 @@ def test_it_is_a_smaller_context_in_a_state_of_one_size(T: int) -> None:
     for per in ("sequence", "token"):
         one, two = mixer.cost(T, per), other.cost(T, per)
         assert (one.mul, one.add, one.div, one.exp, one.path) == (two.mul, two.add, two.div, two.exp, two.path)
-    assert torch.equal(mixer.views(x)[0].values, other.views(x)[0].values)
+    assert torch.equal(mixer.plots(x)[0].values, other.plots(x)[0].values)
     state = mixer.start(2, capacity=50)
     assert mixer.traits.state == "window"
     assert other.traits.state == Attention.traits.state == "grows"

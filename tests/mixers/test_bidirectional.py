@@ -20,7 +20,7 @@ from seqloom.mixers.attention.attention import AttentionConfig, BidirectionalAtt
 from seqloom.mixers.extractors.extractors import BidirectionalExtractor
 from seqloom.ops import backends
 from seqloom.ops.attention.sparse import SHORT
-from seqloom.ops.lag_sum.centered import centered
+from seqloom.ops.lag_sum.centered import sum_centered
 
 D, H, T = 6, 2, 7
 
@@ -65,7 +65,7 @@ def test_a_long_window_is_the_equation_and_is_read_in_tiles() -> None:
     keep = torch.arange(length) % 3 != torch.tensor([[0], [5]])  # one row with dropped tokens, one without
     kept = mixer(x, keep)[0, keep[0]].detach().numpy()
     np.testing.assert_allclose(kept, as_written(mixer, x[0, keep[0]].numpy(), window), rtol=1e-10, atol=1e-12)
-    with backends.recorded() as ran:
+    with backends.record_backends() as ran:
         mixer(x)
     assert set(ran["sparse_attention"]) <= {"tiles", "native"}
     assert "attention" not in ran
@@ -124,7 +124,7 @@ def test_traits_are_those_of_the_form() -> None:
 
 
 def test_weights_are_viewed_on_both_sides() -> None:
-    mean, *heads = built(window=2).views(torch.randn(1, T, D, dtype=torch.float64))
+    mean, *heads = built(window=2).plots(torch.randn(1, T, D, dtype=torch.float64))
     assert len(heads) == H
     band = torch.tensor([[abs(i - j) < 2 for j in range(T)] for i in range(T)])
     assert torch.equal(mean.values > 0, band)
@@ -159,7 +159,7 @@ def test_extractors_sum_over_both_sides(kind: str, context: int, T: int) -> None
 
 def test_a_sum_over_both_sides_has_an_odd_number_of_taps() -> None:
     with pytest.raises(ValueError, match="an odd number of taps, 2L-1, not 4"):
-        centered(torch.zeros(1, 3, 2), torch.zeros(4, 2))
+        sum_centered(torch.zeros(1, 3, 2), torch.zeros(4, 2))
 
 
 @torch.no_grad()

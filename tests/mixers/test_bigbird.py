@@ -25,7 +25,7 @@ def test_bigbird_is_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
     T = 26
     n = T // 2
     rows = torch.arange(1, n - 1)
-    drawn = [torch.stack(pattern.of(T).drawn(rows), 1).numpy() for pattern in ours.patterns]
+    drawn = [torch.stack(pattern.of(T).draw_blocks(rows), 1).numpy() for pattern in ours.patterns]
     monkeypatch.setattr(theirs, "_bigbird_block_rand_mask_with_head", lambda **given: drawn)
     monkeypatch.setattr(theirs, "_get_rand_attn_plan", lambda *given: ([T], [2]))
     ones, blocked = torch.ones(2, T, dtype=torch.float64), torch.ones(2, n, 2, dtype=torch.float64)

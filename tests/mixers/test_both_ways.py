@@ -102,7 +102,7 @@ def test_s5_has_the_same_form_of_its_own() -> None:
 
 
 def test_views_name_the_direction() -> None:
-    names = [view.name for view in built(kind="both_ways", mixer={"kind": "he"}).views(stream())]
+    names = [view.name for view in built(kind="both_ways", mixer={"kind": "he"}).plots(stream())]
     assert names == ["forward_mixer: taps", "backward_mixer, from the end: taps"]
 
 

@@ -332,7 +332,7 @@ def test_a_step_executes_its_price_and_projects_the_memory_and_earlier_distances
 def test_views_are_the_shares_of_the_regions() -> None:
     mixer, x = built(), draw(1, T, D)
     with torch.no_grad():
-        shares = {view.name: view.values for view in mixer.views(x)}
+        shares = {view.name: view.values for view in mixer.plots(x)}
     assert list(shares) == [f"attention to the {name}" for name in ("compressed", "memory", "sequence")]
     torch.testing.assert_close(sum(shares.values()), torch.ones(T, dtype=torch.float64))
     slots = torch.tensor([i > M for i in range(T)])

@@ -86,7 +86,7 @@ def test_it_is_the_papers_equations(name: str, T: int) -> None:
     mixer, x = build(**settings), draw(2, T, D).requires_grad_()
     S = -(-T // settings["segment"])
     g = draw(2, S, D, seed=2).requires_grad_()
-    y, handed = mixer.forward_handed(x, None, {f"global_{settings['segment']}": g})
+    y, handed = mixer.forward_cross_layer(x, None, {f"global_{settings['segment']}": g})
     (after,) = handed.values()
     rows = [printed(mixer, x[b], g[b], settings) for b in range(2)]
     expected, wanted_after = (torch.stack(parts) for parts in zip(*rows, strict=True))
@@ -111,7 +111,7 @@ def test_a_dropped_token_is_as_if_it_were_not_there(name: str) -> None:
     def layers(x: Tensor, keep: Tensor | None) -> Tensor:
         handed: dict[str, Tensor] = {}
         for mixer in mixers:
-            y, handed = mixer.forward_handed(x, keep, handed)
+            y, handed = mixer.forward_cross_layer(x, keep, handed)
             x = x + y
         return x
 
@@ -139,8 +139,8 @@ def test_distant_tokens_read_each_other_through_a_global_token_in_two_layers() -
 def test_a_hard_mask_gives_a_global_token_its_own_segment() -> None:
     """One global token for each 3 tokens."""
     mixer, x = build(**SETTINGS["hard"]), draw(1, 10, D)
-    _, before = mixer.forward_handed(x, None, {})
-    _, after = mixer.forward_handed(x.index_fill(1, torch.tensor([4]), 1.0), None, {})
+    _, before = mixer.forward_cross_layer(x, None, {})
+    _, after = mixer.forward_cross_layer(x.index_fill(1, torch.tensor([4]), 1.0), None, {})
     moved = (after["global_3"] - before["global_3"])[0].abs().amax(1)
     assert (moved > 0).tolist() == [False, True, False, False]
 
@@ -155,14 +155,14 @@ def test_with_a_wide_window_and_no_labels_it_is_attention_over_both_inputs() -> 
     for labels in (mixer.labels_long, mixer.labels_global):
         labels.zero_()
     x, g = draw(1, 14, D), draw(1, 4, D, seed=2)
-    y, handed = mixer.forward_handed(x, None, {"global_4": g})
+    y, handed = mixer.forward_cross_layer(x, None, {"global_4": g})
     expected = attention(torch.cat([x, mixer.norm(g)], 1))
     torch.testing.assert_close(torch.cat([y, handed["global_4"] - g], 1), expected, rtol=0, atol=1e-12)
 
 
 def test_the_last_layer_does_not_change_global_tokens() -> None:
     mixer, g = build(1, 2, **SETTINGS["separate"]), draw(1, 2, D)
-    y, handed = mixer.forward_handed(draw(1, 9, D), None, {"global_5": g})
+    y, handed = mixer.forward_cross_layer(draw(1, 9, D), None, {"global_5": g})
     assert handed["global_5"] is g
     gradients = torch.autograd.grad(
         y.sum(), [parameter for n, parameter in mixer.named_parameters() if n != "shared.weight"]

@@ -61,7 +61,7 @@ def test_widths_are_the_papers_by_default() -> None:
 def test_the_kernel_is_made_of_powers() -> None:
     mixer = built(channels=3, state_dim=5)
     expected = np.array([[weight(mixer, c, lag) for c in range(3)] for lag in range(20)])
-    view = next(view for view in mixer.views(drawn(1, 20, 4)) if view.name == "kernel")
+    view = next(view for view in mixer.plots(drawn(1, 20, 4)) if view.name == "kernel")
     np.testing.assert_allclose(view.values.detach(), expected, rtol=0, atol=1e-12)
 
 

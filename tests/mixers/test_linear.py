@@ -79,7 +79,7 @@ def test_weights_sum_to_one() -> None:
     """With equal values everywhere, every output is that value, but for eps."""
     mixer, x = build(eps=0.0), draw(1, 70, D)
     with torch.no_grad():
-        for view in mixer.views(x):
+        for view in mixer.plots(x):
             assert bool((view.values >= 0).all())
             torch.testing.assert_close(view.values.sum(1), torch.ones(70).double())
             assert torch.equal(view.values, view.values.tril())
@@ -88,7 +88,7 @@ def test_weights_sum_to_one() -> None:
 def test_the_views_are_what_it_reads_with() -> None:
     mixer, x = build(), draw(1, 7, D)
     with torch.no_grad():
-        _, *heads = (view.values for view in mixer.views(x))
+        _, *heads = (view.values for view in mixer.plots(x))
         value = mixer.w_v(x)[0].unflatten(-1, (3, -1))
         y = torch.cat([a @ value[:, h] for h, a in enumerate(heads)], -1)
         torch.testing.assert_close(mixer.w_out(y), mixer(x)[0], rtol=0, atol=1e-12)

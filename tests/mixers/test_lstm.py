@@ -59,6 +59,6 @@ def test_the_forget_gate_has_its_initial_bias(bias: float, shown: float) -> None
     mixer = mixer_config({"kind": "lstm", "forget_bias": bias}).build(D, None)
     for _ in range(2):
         assert mixer.w_in.bias.tolist() == [0.0] * D + [bias] * D + [0.0] * 2 * D
-        forget = next(view for view in mixer.views(torch.zeros(1, 1, D)) if view.name == "forget gate")
+        forget = next(view for view in mixer.plots(torch.zeros(1, 1, D)) if view.name == "forget gate")
         torch.testing.assert_close(forget.values, torch.full((1, D), shown), rtol=0, atol=1e-3)
         mixer.reset(0.02)

@@ -86,7 +86,7 @@ def test_rates_and_what_is_passed_on_are_not_decayed(kind: str) -> None:
 def test_views_are_of_the_first_row(kind: str) -> None:
     mixer, x = made(kind), torch.randn(2, 6, D, dtype=torch.float64)
     with torch.no_grad():
-        views = {view.name: view for view in mixer.views(x)}
+        views = {view.name: view for view in mixer.plots(x)}
         assert bool((views["step"].values > 0).all())
         torch.testing.assert_close(views["rate"].values, mixer.a_log.exp())
         assert views["step"].values.shape == (6, len(mixer.a_log))

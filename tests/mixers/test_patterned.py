@@ -8,7 +8,7 @@ from torch import Tensor
 
 from seqloom.mixers import mixer_config
 from seqloom.ops import attention, backends
-from seqloom.ops.attention.patterns import Neighbors, fixed, local, merged, strided
+from seqloom.ops.attention.patterns import Neighbors, fixed_parts, local, merge_parts, strided_parts
 from tests.mixers.patterned import D, build, draw
 
 
@@ -40,7 +40,7 @@ def test_a_token_reads_the_keys_that_its_pattern_looks_at(
 
 
 def test_long_texts_are_computed_in_tiles() -> None:
-    with backends.recorded() as ran:
+    with backends.record_backends() as ran:
         build("longformer", window=4)(draw(1, 300, D))
     assert ran["sparse_attention"] == ["tiles"]
 
@@ -69,7 +69,7 @@ def test_bad_settings(settings: dict[str, Any], words: str) -> None:
 def test_attention_takes_patterns() -> None:
     names = ["local", "local", "strided", "fixed"]
     mixer = build("attention", per_head=names, window=3, length=4, summary=1)
-    assert list(mixer.patterns) == [local(3), local(3), merged(strided(4)), merged(fixed(4, 1))]
+    assert list(mixer.patterns) == [local(3), local(3), merge_parts(strided_parts(4)), merge_parts(fixed_parts(4, 1))]
     x, other = draw(2, 20, D), build("attention", window=3)
     torch.testing.assert_close(build("attention", pattern="local", window=3)(x), other(x), rtol=0, atol=1e-12)
     both = build("attention", False, pattern="local", window=3)(x)

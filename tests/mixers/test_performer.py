@@ -233,7 +233,7 @@ def test_autocast_keeps_the_exponents(kernel: str) -> None:
 def test_its_weights_are_shown(kernel: str) -> None:
     mixer, x = build_performer(kernel), numbers(1, 7, D)
     with torch.no_grad():
-        mean, *heads = (view.values for view in mixer.views(x))
+        mean, *heads = (view.values for view in mixer.plots(x))
         value = mixer.w_v(x)[0].view(7, H, K)
         y = mixer.w_out(torch.cat([a @ value[:, h] for h, a in enumerate(heads)], -1))
     torch.testing.assert_close(y, mixer(x)[0].detach(), rtol=0, atol=1e-12)

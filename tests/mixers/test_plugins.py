@@ -158,7 +158,7 @@ def test_a_plugin_inside_another_mixer(install: Install, settings: dict[str, Any
 def test_a_plugin_inside_the_mixer_of_a_recipe(install: Install, change: str) -> None:
     install("plugin_inner", MIXER.format(kind="inner"))
     config = resolve("encoder/small", ["model.mixer={kind: both_ways, mixer: {kind: linear}}", change])
-    assert config.layered.pattern[0].model_dump()["mixer"]["kind"] == "inner"
+    assert config.layered_model.pattern[0].model_dump()["mixer"]["kind"] == "inner"
 
 
 def test_a_plugin_that_fails_leaves_those_that_it_imported(

@@ -271,7 +271,7 @@ def test_002_alibi_penalizes_the_nearest_key() -> None:
     mixer = mixer_config({"kind": "attention", "heads": 1, "position": "alibi"}).build(D, None).double()
     with torch.no_grad():
         mixer.w_qkv.weight.zero_()
-    weights = mixer.views(torch.zeros(1, T, D, dtype=torch.float64))[0].values[-1].detach()
+    weights = mixer.plots(torch.zeros(1, T, D, dtype=torch.float64))[0].values[-1].detach()
     assert weights.argmax() == T - 1
     printed = np.exp(-(2.0**-8) * np.arange(T))
     assert near(weights.numpy(), printed[::-1] / printed.sum())
@@ -287,7 +287,7 @@ def test_002_etc_divides_by_the_keys_of_one_input() -> None:
         torch.nn.init.normal_(weight)
     mixer.labels_global.zero_()
     x, g = (torch.randn(1, n, D, dtype=torch.float64) for n in (T, T // 2))
-    after = mixer.forward_handed(x, None, {"global_2": g})[1]["global_2"]
+    after = mixer.forward_cross_layer(x, None, {"global_2": g})[1]["global_2"]
     q, k, v = mixer.w_long(torch.cat([mixer.norm(g), x], 1))[0].chunk(3, 1)
     z = q[: T // 2] @ k.T / math.sqrt(D)
     of_global, of_long = (z[:, at].softmax(1) @ v[at] for at in (slice(T // 2), slice(T // 2, None)))

@@ -119,10 +119,10 @@ def moved(choice: str) -> tuple[float, float]:
     x = draw(8, 128, 32)
     other = torch.cat([x[:, :64], draw(8, 64, 32, seed=2)], 1)
     with torch.no_grad():
-        with choices.recorded() as made:
+        with choices.record_choices() as made:
             y = reformer(x)[:, :64]
         gap = reformer(other)[:, :64] - y
-        with choices.fixed(made):
+        with choices.fix_choices(made):
             torch.testing.assert_close(reformer(other)[:, :64], y, rtol=0, atol=1e-15)
     return float((gap.abs().amax(-1) > 1e-9).double().mean()), float(gap.norm() / y.norm())
 

@@ -161,7 +161,7 @@ def test_the_size_of_queries_keys_and_values_does_not_matter() -> None:
 @torch.no_grad()
 def test_each_head_forgets_at_its_own_pace() -> None:
     mixer = build(3)
-    decay, *scores = mixer.views(draw(1, 50, D))
+    decay, *scores = mixer.plots(draw(1, 50, D))
     gammas = 1 - 2.0 ** -torch.arange(5, 8).double()
     torch.testing.assert_close(decay.values, gammas ** torch.arange(50)[:, None], rtol=1e-12, atol=0)
     assert decay.axes == ("lag", "head")
@@ -172,7 +172,7 @@ def test_each_head_forgets_at_its_own_pace() -> None:
 def test_the_scores_shown_are_what_it_reads_with() -> None:
     mixer, x = build(), draw(1, 9, D)
     values = mixer.w_v(x)[0].unflatten(-1, (3, -1)).transpose(0, 1)
-    y = torch.stack([view.values for view in mixer.views(x)[1:]]) @ values
+    y = torch.stack([view.values for view in mixer.plots(x)[1:]]) @ values
     normed = torch.nn.functional.layer_norm(y, (8,), eps=mixer.eps).transpose(0, 1).flatten(1)
     expected = mixer.w_o(torch.nn.functional.silu(mixer.w_g(x[0])) * normed)
     torch.testing.assert_close(mixer(x)[0], expected, rtol=0, atol=1e-12)

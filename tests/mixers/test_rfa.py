@@ -248,7 +248,7 @@ def test_autocast_keeps_the_angles(gate: bool) -> None:
 def test_its_weights_and_gates_are_shown(gate: bool) -> None:
     mixer, x = build_rfa(gate), numbers(1, 7, D)
     with torch.no_grad():
-        views = {view.name: view.values for view in mixer.views(x)}
+        views = {view.name: view.values for view in mixer.plots(x)}
         heads = [views[f"weights of head {h}"] for h in range(H)]
         value = mixer.w_v(x)[0].view(7, H, K)
         y = mixer.w_out(torch.cat([a @ value[:, h] for h, a in enumerate(heads)], -1))

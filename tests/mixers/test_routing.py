@@ -9,7 +9,7 @@ from torch.nn.functional import layer_norm, normalize
 
 from seqloom.mixers import mixer_config
 from seqloom.ops.backends import use
-from seqloom.ops.bucketing import balanced as clustered
+from seqloom.ops.bucketing import balance_clusters as clustered
 from seqloom.ops.bucketing import choices
 
 D, H, T = 8, 2, 22
@@ -70,7 +70,7 @@ def test_centroids_follow_the_tokens_near_them() -> None:
     keep = torch.rand(2, T, generator=torch.Generator().manual_seed(0)) < 0.8
     mixer.train()
     _, extras = mixer.forward_with_extras(x, keep)
-    q = mixer.projected(x)[0]
+    q = mixer.project(x)[0]
     expected = mixer.centroids.clone()
     for h in range(H):
         real = q[:, h][keep] / (D // H) ** 0.5
@@ -100,10 +100,10 @@ def moved(choice: str) -> tuple[float, float]:
     x = draw(8, 128, 32)
     other = torch.cat([x[:, :64], draw(8, 64, 32, seed=2)], 1)
     with torch.no_grad():
-        with choices.recorded() as made:
+        with choices.record_choices() as made:
             y = mixer(x)[:, :64]
         gap = mixer(other)[:, :64] - y
-        with choices.fixed(made):
+        with choices.fix_choices(made):
             torch.testing.assert_close(mixer(other)[:, :64], y, rtol=0, atol=1e-15)
     return float((gap.abs().amax(-1) > 1e-9).double().mean()), float(gap.norm() / y.norm())
 
@@ -154,7 +154,7 @@ def test_routing_is_lucidrains(causal: bool) -> None:
     theirs.kmeans.initted.fill_(True)
     nn.init.eye_(ours.w_out.weight)
     x = draw(2, T, D)
-    q, v = ours.projected(x)
+    q, v = ours.project(x)
     clusters = clustered(ours.scores(q), torch.arange(T).expand(2, -1)).tokens
     few = torch.stack([(clusters == t).sum((2, 3)) <= 1 for t in range(T)], 2)  # (B, H, T)
     assert 0.4 < few.double().mean() < 1

@@ -95,7 +95,7 @@ def test_rates_bonuses_and_mu_are_not_decayed() -> None:
 
 def test_views_are_the_weights_that_it_reads_with() -> None:
     mixer, x = mixer_of("rwkv"), torch.randn(1, 6, D, dtype=torch.float64)
-    decay = mixer.views(x)[0].values.detach()
+    decay = mixer.plots(x)[0].values.detach()
     with torch.no_grad():
         mixer.mu_k.fill_(1.0)
         mixer.mu_v.fill_(1.0)
@@ -105,7 +105,7 @@ def test_views_are_the_weights_that_it_reads_with() -> None:
         expected = mixer.w_out(torch.sigmoid(r[-1]) * (weights * v).sum(0) / weights.sum(0))
         torch.testing.assert_close(mixer(x)[0, -1], expected, rtol=0, atol=1e-12)
         aft_simple = mixer_of("aft_simple")
-        mean = aft_simple.views(x)[0].values
+        mean = aft_simple.plots(x)[0].values
         a = torch.stack([aft_simple.w_k(x[0, : t + 1]).softmax(0).mean(1) for t in range(6)][-1:])
         torch.testing.assert_close(mean[-1:], a, rtol=0, atol=1e-12)
         assert torch.equal(mean, mean.tril())

@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from seqloom.mixers import mixer_config
-from seqloom.mixers.handing import HandingMixer
+from seqloom.mixers.cross_layer import CrossLayerMixer
 from tests.mixers.equation import Case, check_equation, paper_weights
 from tests.mixers.recurrences.activations import each
 from tests.mixers.recurrences.arithmetic import Array, Weights, out, projected, sigmoid
@@ -27,9 +27,9 @@ from tests.mixers.recurrences.arithmetic import Array, Weights, out, projected, 
 D = 8
 
 
-def built(layer: int) -> HandingMixer:
+def built(layer: int) -> CrossLayerMixer:
     mixer = mixer_config({"kind": "rwkv7", "heads": 2}).build(D, None, layer=layer, depth=3).double()
-    assert isinstance(mixer, HandingMixer)
+    assert isinstance(mixer, CrossLayerMixer)
     torch.manual_seed(layer)
     with torch.no_grad():
         for parameter in mixer.parameters():
@@ -41,8 +41,8 @@ def built(layer: int) -> HandingMixer:
 def test_the_second_layer_mixes_the_values_of_the_first() -> None:
     first, second = built(0), built(1)
     x, y = (torch.from_numpy(np.random.default_rng(seed).normal(size=(1, 9, D))) for seed in (0, 1))
-    _, handed = first.forward_handed(x, None, {})
-    actual, given = second.forward_handed(y, None, handed)
+    _, handed = first.forward_cross_layer(x, None, {})
+    actual, given = second.forward_cross_layer(y, None, handed)
     assert given == handed
     earlier = torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], 1)
     values = (x + first.mu[3] * (earlier - x)) @ first.w_v.weight.T
@@ -51,7 +51,7 @@ def test_the_second_layer_mixes_the_values_of_the_first() -> None:
     np.testing.assert_allclose(actual[0].numpy(), expected, rtol=0, atol=1e-10)
     state, tokens = second.start(1), []
     for t in range(9):
-        token, state, _ = second.step_handed(y[:, t], state, False, {"values": values[:, t]})
+        token, state, _ = second.step_cross_layer(y[:, t], state, False, {"values": values[:, t]})
         tokens.append(token)
     torch.testing.assert_close(torch.stack(tokens, 1), actual, rtol=0, atol=1e-10)
 

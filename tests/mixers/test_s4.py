@@ -129,7 +129,7 @@ def test_nothing_grows_whatever_was_learned() -> None:
         y = mixer(x)
         with use(state_space="reference"):
             torch.testing.assert_close(mixer(x), y, rtol=1e-8, atol=1e-8)
-    taps = mixer.views(x)[0].values.detach()
+    taps = mixer.plots(x)[0].values.detach()
     assert float(taps[300:].abs().max()) < float(taps[:300].abs().max())
 
 

@@ -69,7 +69,7 @@ def test_initial_steps_are_between_a_thousandth_and_a_tenth() -> None:
     assert 1e-3 <= float(steps.min()) < 1.1e-3
     assert 0.09 < float(steps.max()) <= 0.1
     assert abs(float(mixer.log_step.detach().mean()) - math.log(1e-2)) < 0.1
-    memory = next(view for view in mixer.views(drawn(1, 2, 2000)) if view.name == "memory").values.detach()
+    memory = next(view for view in mixer.plots(drawn(1, 2, 2000)) if view.name == "memory").values.detach()
     assert 19.9 < float(memory.min()) < float(memory.max()) < 2001  # 1 / (Δ/2)
 
 
@@ -78,7 +78,7 @@ def test_initial_steps_are_between_a_thousandth_and_a_tenth() -> None:
 def test_the_kernel_is_made_of_powers(init: str, method: str) -> None:
     mixer = built(state_dim=6, init=init, method=method)
     expected = np.array([[weight(mixer, c, lag) for c in range(3)] for lag in range(20)])
-    view = next(view for view in mixer.views(drawn(1, 20, 3)) if view.name == "kernel")
+    view = next(view for view in mixer.plots(drawn(1, 20, 3)) if view.name == "kernel")
     np.testing.assert_allclose(view.values.detach(), expected, rtol=0, atol=1e-12)
 
 

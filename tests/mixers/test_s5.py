@@ -20,7 +20,9 @@ from tests.mixers.recurrences.eigenvalues import clipped, of_pairs
 from tests.mixers.recurrences.s5 import s5
 
 D, P = 5, 8
-BACKENDS = [name for name in backends.known()["scans"] if name not in {*backends.lacking("scans"), "triton"}]
+BACKENDS = [
+    name for name in backends.known_backends()["scans"] if name not in {*backends.unavailable("scans"), "triton"}
+]
 
 
 def mixer_of(drawn: bool, **settings: object) -> S5:
@@ -147,7 +149,7 @@ def test_no_state_grows() -> None:
         mixer.eigenvalues[:, 0] = torch.linspace(-1, 40, P // 2)
         y = mixer(x)
         assert bool(y.isfinite().all())
-        memory = {view.name: view.values for view in mixer.views(x[:, :3])}["memory"]
+        memory = {view.name: view.values for view in mixer.plots(x[:, :3])}["memory"]
     torch.testing.assert_close(memory[1:], 1e4 / mixer.log_step.detach()[1:].exp(), rtol=1e-4, atol=0)
 
 

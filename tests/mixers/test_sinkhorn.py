@@ -85,10 +85,10 @@ def test_the_equation(causal: bool, settings: dict[str, Any]) -> None:
 def test_many_iterations_sort() -> None:
     """All entries: rows and columns sum to 1. Below the diagonal: nothing is left to choose, as the op says."""
     z, every = draw(1, 1, 6, 6), torch.ones(1, 1, 6, 6, dtype=torch.bool)
-    w = sinkhorn.balanced(z, every, 500)
+    w = sinkhorn.balance_matrix(z, every, 500)
     for axis in (-1, -2):
         torch.testing.assert_close(w.sum(axis), torch.ones(1, 1, 6, dtype=torch.float64), rtol=0, atol=1e-9)
-    w = sinkhorn.balanced(z, every.tril(-1), 20_000)
+    w = sinkhorn.balance_matrix(z, every.tril(-1), 20_000)
     torch.testing.assert_close(w[0, 0], torch.diag(torch.ones(5, dtype=torch.float64), -1), rtol=0, atol=1e-3)
 
 
@@ -133,10 +133,10 @@ def moved(choice: str) -> tuple[float, float]:
     x = draw(8, 128, 32)
     other = torch.cat([x[:, :64], draw(8, 64, 32, seed=2)], 1)
     with torch.no_grad(), choices.soft_too():
-        with choices.recorded() as made:
+        with choices.record_choices() as made:
             y = mixer(x)[:, :64]
         gap = mixer(other)[:, :64] - y
-        with choices.fixed(made):
+        with choices.fix_choices(made):
             torch.testing.assert_close(mixer(other)[:, :64], y, rtol=0, atol=1e-15)
     return float((gap.abs().amax(-1) > 1e-9).double().mean()), float(gap.norm() / y.norm())
 
@@ -191,7 +191,7 @@ def test_sinkhorn_is_lucidrains(cut: int | None, monkeypatch: pytest.MonkeyPatch
     nn.init.eye_(ours.w_out.weight)
     ours.w_v.weight = ours.w_k.weight
     x = draw(2, T, D)
-    q, k, _ = ours.projected(x)
+    q, k, _ = ours.project(x)
     blocks = torch.relu(torch.stack([part.mean(2) for part in q.chunk(N, 2)], 2) @ draw(D // H, N, seed=3)) + 0.1
     ours.scores = lambda pooled: blocks.add(1e-6).log() / 0.6
     monkeypatch.setattr(
@@ -216,9 +216,9 @@ def test_causal_sinkhorn_is_lucidrains() -> None:
     ours: Any = mixer_config({"kind": "sinkhorn", "heads": H, "block": width}).build(D, T).double()
     nn.init.eye_(ours.w_out.weight)
     x = draw(2, T, D)
-    q, k, v = ours.projected(x)
+    q, k, v = ours.project(x)
     before = torch.ones(1, 1, N, N, dtype=torch.bool).tril(-1)
-    weights = nn.functional.pad(sinkhorn.balanced(ours.past_scores(k), before, 1, columns=False), (1, 0))
+    weights = nn.functional.pad(sinkhorn.balance_matrix(ours.past_scores(k), before, 1, columns=False), (1, 0))
     theirs.sort_net.forward = lambda q, k, topk: weights.flatten(0, 1)
     expected, y = theirs(q, k, v), ours(x).unflatten(-1, (H, -1)).transpose(1, 2)
     torch.testing.assert_close(y[:, : H // 2, width:], expected[:, : H // 2, width:], rtol=0, atol=1e-12)

@@ -14,7 +14,7 @@ from seqloom.core.state import nbytes
 from seqloom.mixers import mixer_config
 from seqloom.mixers.state_space.spade import Spade, weaker
 from seqloom.models.decoder import Decoder, DecoderConfig
-from seqloom.ops.backends import known, use
+from seqloom.ops.backends import known_backends, use
 from seqloom.training.settings import resolve
 from tests.at_once import first
 from tests.contract import (
@@ -95,7 +95,7 @@ def test_both_outputs_are_normed_concatenated_and_mixed(name: str) -> None:
 @pytest.mark.parametrize("T", [1, 3, 5])
 def test_the_price_is_the_count(name: str, T: int) -> None:
     mixer, x = case(name)().eval(), draw(1, T, 8)
-    with use(**{op: "reference" for op in known() if "reference" in known()[op]}):
+    with use(**{op: "reference" for op in known_backends() if "reference" in known_backends()[op]}):
         counted, price = count(lambda: mixer(x)), mixer.cost(T)
         for kind in ("mul", "add", "div", "exp", "other"):
             assert getattr(counted, kind) == getattr(price, kind), kind

@@ -2,17 +2,17 @@
 
 import torch
 
-from seqloom.ops.attention.patterns import fixed, merged, strided
+from seqloom.ops.attention.patterns import fixed_parts, merge_parts, strided_parts
 from tests.mixers.patterned import D, build, draw, of_layer
 
 
 def test_the_three_uses_of_a_factorized_pattern() -> None:
-    near, far = strided(4)
+    near, far = strided_parts(4)
     sparse = {"kind": "sparse", "heads": 4, "length": 4}
     assert [of_layer(n, 3, **sparse, use="layers") for n in range(3)] == [[near] * 4, [far] * 4, [near] * 4]
-    assert of_layer(1, 3, **sparse, use="merged") == [merged((near, far))] * 4
+    assert of_layer(1, 3, **sparse, use="merged") == [merge_parts((near, far))] * 4
     assert of_layer(1, 3, **sparse, use="heads") == [near, near, far, far]
-    assert of_layer(0, 1, **sparse, summary=2, pattern="fixed")[1:3] == [*fixed(4, 2)]
+    assert of_layer(0, 1, **sparse, summary=2, pattern="fixed")[1:3] == [*fixed_parts(4, 2)]
 
 
 @torch.no_grad()

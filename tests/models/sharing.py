@@ -1,4 +1,4 @@
-"""A mixer whose layers share a table of gates and a matrix, for the tests of `MixerConfig.shared`.
+"""A mixer whose layers share a table of gates and a matrix, for the tests of `MixerConfig.shared_module`.
 
 y_t = (x_t ∘ g_l) W W_s           g_l: row l of the table (depth, D); the table and W_s (D, D) are shared
 """
@@ -40,12 +40,12 @@ class Gated(PackedMixer):
         self.dim, self.number = dim, number
         self.w = nn.Linear(dim, dim, bias=False)
 
-    def read(self, x: Tensor, state: State | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Entries]:
+    def mix(self, x: Tensor, state: State | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Entries]:
         assert isinstance(self.shared, Common)
         y = self.shared.w(self.w(x * self.shared.table[self.number]))
         return y, {}
 
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         assert isinstance(self.shared, Common)
         return Cost(mul=span.rows * self.dim, path=("multiplication",)), self.w, self.shared.w
 
@@ -60,5 +60,5 @@ class GatedConfig(MixerConfig):
     def make(self, layer: Layer) -> Gated:
         return Gated(layer.dim, layer.number)
 
-    def shared(self, layer: Layer) -> nn.Module:
+    def shared_module(self, layer: Layer) -> nn.Module:
         return Common(layer.dim, layer.depth)

@@ -112,5 +112,5 @@ def test_a_block_is_called_alone() -> None:
     x = torch.randn(2, 5, 8)
     call = ForwardVerb().call(0)
     h = x + block.mixer(block.norm_1(x))
-    torch.testing.assert_close(block(x, call), h + block.channel(block.norm_2(h)))
+    torch.testing.assert_close(block(x, call), h + block.ffn_sublayer(block.norm_2(h)))
     assert (call.state, dict(call.extras.losses)) == ((), {})

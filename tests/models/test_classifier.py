@@ -70,9 +70,9 @@ def test_the_equations(pool: str, texts: int) -> None:
         x = (model.token(ids) + model.segment(second)) * D**0.5
     for block in model.blocks:
         assert block.norm_2 is not None
-        assert block.channel is not None
+        assert block.ffn_sublayer is not None
         x = x + block.mixer(block.norm_1(x))
-        x = x + block.channel(block.norm_2(x))
+        x = x + block.ffn_sublayer(block.norm_2(x))
     h = model.norm(x)
     expected = model.head(h.mean(1) if pool == "mean" else h[:, 0])
     torch.testing.assert_close(model(ids, None, second if texts == 2 else None), expected, rtol=1e-10, atol=1e-10)

@@ -448,12 +448,12 @@ def test_what_is_read_in_play_is_what_was_read_in_training(
 
 @pytest.mark.slow
 def test_actions_are_drawn_by_their_probabilities() -> None:
-    from seqloom.evaluation.playing import _chosen
+    from seqloom.evaluation.playing import _choose_actions
 
     logits = torch.log(torch.tensor([[0.1, 0.2, 0.7]], dtype=torch.float64)).repeat(4000, 1)
     draws = [np.random.default_rng(number) for number in range(4000)]
     environment = Environment(states=1, actions=3)
-    shares = np.bincount(_chosen(logits, environment, draws), minlength=3) / 4000
+    shares = np.bincount(_choose_actions(logits, environment, draws), minlength=3) / 4000
     np.testing.assert_allclose(shares, [0.1, 0.2, 0.7], atol=0.03)
 
 

@@ -101,7 +101,7 @@ def test_old_and_new_names_say_the_same() -> None:
     ],
 )
 def test_changes_by_old_and_new_names(changes: list[str], expected: Any) -> None:
-    assert resolve("llama/small", changes).layered.ffn == expected
+    assert resolve("llama/small", changes).layered_model.ffn == expected
 
 
 @pytest.mark.parametrize(

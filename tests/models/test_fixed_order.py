@@ -23,7 +23,7 @@ def test_the_logits_are_those_of_a_network_over_the_last_embeddings_side_by_side
     padded = torch.cat([torch.zeros(2, LAGS - 1, 6, dtype=torch.double), normed], 1)
     side_by_side = padded.unfold(1, LAGS, 1).flip(3).transpose(2, 3).reshape(2, 20, LAGS * 6)
     x = embedded + side_by_side @ weights.reshape(LAGS * 6, 6)
-    x = x + block.channel(block.norm_2(x))
+    x = x + block.ffn_sublayer(block.norm_2(x))
     expected = model.head(model.norm(x))
     torch.testing.assert_close(model(ids), expected)
 

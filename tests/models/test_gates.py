@@ -114,9 +114,9 @@ def test_the_block_is_its_equation(name: str) -> None:
     (block, *_) = model.blocks
     x = torch.randn(2, 5, 8, dtype=torch.float64)
     first, second = block.gates
-    assert block.channel is not None
+    assert block.ffn_sublayer is not None
     h = first.join(x, block.mixer(block.norm_1(x)).clamp(min=0))
-    expected = second.join(h, block.channel(block.norm_2(h)).clamp(min=0))
+    expected = second.join(h, block.ffn_sublayer(block.norm_2(h)).clamp(min=0))
     torch.testing.assert_close(block(x, ForwardVerb().call(0)), expected, rtol=0, atol=1e-12)
 
 

@@ -9,12 +9,12 @@ from torch import Tensor
 from seqloom.contracts.reading import pieces, token_steps
 from seqloom.contracts.subject import Subject
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.layers.linear import Linear
-from seqloom.mixers.handing import Handed, HandingMixer
+from seqloom.mixers.cross_layer import CrossLayerMixer, CrossLayerTensors
 from seqloom.mixers.linear.linear import LinearConfig
 from seqloom.mixers.state_space.spade import SpadeConfig
 from seqloom.models.decoder import Decoder, DecoderConfig
@@ -24,7 +24,7 @@ TRAITS = Traits(causal="always", streams=True, state="constant")
 
 
 @final
-class FirstValues(HandingMixer):
+class FirstValues(CrossLayerMixer):
     """v_t = x_t W, s_t = Σ_{j≤t} (v_j + v_j of the first layer)."""
 
     traits = TRAITS
@@ -34,12 +34,12 @@ class FirstValues(HandingMixer):
         self.dim, self.w = dim, Linear(dim, dim, bias=False)
 
     @property
-    def memory(self) -> Memory:
-        return {"sum": Entry((self.dim,))}
+    def state_spec(self) -> StateSpec:
+        return {"sum": StateEntry((self.dim,))}
 
-    def read_handed(
-        self, x: Tensor, handed: Handed, state: State | None = None, lengths: Tensor | None = None
-    ) -> tuple[Tensor, Entries, Handed]:
+    def mix_cross_layer(
+        self, x: Tensor, handed: CrossLayerTensors, state: State | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, Entries, CrossLayerTensors]:
         v = self.w(x)
         first = handed.get("values", v)
         y = (v + first).cumsum(1)

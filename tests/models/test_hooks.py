@@ -61,6 +61,6 @@ def test_what_a_hook_returns_is_used(hook: str) -> None:
 @torch.no_grad()
 def test_a_forced_projection_is_what_a_step_runs() -> None:
     ours = model("he")
-    with backends.use(projection="reference"), backends.recorded() as ran:
+    with backends.use(projection="reference"), backends.record_backends() as ran:
         ours.step(IDS, ours.start(2))
     assert ran["projection"] == ["reference"]

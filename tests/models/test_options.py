@@ -13,7 +13,7 @@ from seqloom.analysis.count import count
 from seqloom.core.model_config import ModelConfig
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.models.encoder import EncoderConfig
-from seqloom.ops.backends import known, use
+from seqloom.ops.backends import known_backends, use
 from seqloom.runs import model as stored
 from seqloom.training.config import TrainConfig
 from seqloom.training.optimizers import optimizer
@@ -74,7 +74,7 @@ def activated(x: Tensor, name: str) -> Tensor:
 def channel(x: Tensor, model: Decoder, layer: int) -> Tensor:
     block, config = model.blocks[layer], model.config
     if config.ffn.kind == "channel_mix":
-        return block.channel(x)  # type: ignore[misc]  # its equation is test_channel_mix's
+        return block.ffn_sublayer(x)  # type: ignore[misc]  # its equation is test_channel_mix's
     w = dict(block.get_submodule("ffn").named_parameters())
     hidden = x @ w["w_1.weight"].T + w.get("w_1.bias", 0)
     if config.ffn.gated:
@@ -144,7 +144,7 @@ def test_pieces_and_steps_give_the_whole(options: dict[str, Any]) -> None:
 @every
 @torch.no_grad()
 def test_the_price_is_the_count(options: dict[str, Any]) -> None:
-    with use(**{op: "reference" for op in known() if "reference" in known()[op]}):
+    with use(**{op: "reference" for op in known_backends() if "reference" in known_backends()[op]}):
         model = decoder("he", position="none", **options)
         for T in (1, 4):
             price = model.cost(T)
@@ -189,7 +189,7 @@ def test_capped_logits(tie: bool) -> None:
     near(capped.step(text[:, 0], capped.start(2))[0], expected[:, 0])
     near(capped.loss_with_extras(text, text)[0], torch.nn.functional.cross_entropy(expected.mT, text))
     near(plain.loss_with_extras(text, text)[0], torch.nn.functional.cross_entropy(plain(text).mT, text))
-    with use(**{op: "reference" for op in known() if "reference" in known()[op]}):
+    with use(**{op: "reference" for op in known_backends() if "reference" in known_backends()[op]}):
         price = capped.cost(4)
         assert priced(price) == count(lambda: predict(capped, ids(1, 4)))
     assert price.params == sum(p.numel() for p in capped.parameters())

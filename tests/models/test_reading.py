@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.core.state import copied, flat, nbytes, select
+from seqloom.core.state import copy_state, flat, nbytes, select
 from seqloom.models.decoder import Decoder
 from tests.models.drawing import CONTEXT, DEPTH, KINDS, VOCAB, decoder, ids
 
@@ -93,7 +93,7 @@ def test_ragged_pieces_then_a_step(kind: str, cut: int) -> None:
 def test_the_given_state_stays_and_trims(kind: str) -> None:
     model = made(kind)
     _, state = model.extend(ids(2, 3), model.start(2, capacity=20))
-    before = copied(state)
+    before = copy_state(state)
     one, _ = model.step(ids(2, seed=1), state)
     model.extend(ids(2, 2), state)
     assert all(tensor.equal(flat(before)[name]) for name, tensor in flat(state).items())

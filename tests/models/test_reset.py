@@ -18,7 +18,7 @@ class Own(PackedMixer):
         self.dim, self.norm, self.w = 64, nn.LayerNorm(64), nn.Linear(64, 64)
         self.decay = nn.Parameter(torch.linspace(0.9, 0.999, 64))
 
-    def read(self, x: Tensor, state: State | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Entries]:
+    def mix(self, x: Tensor, state: State | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Entries]:
         return self.w(self.norm(x)) * self.decay, {}
 
 

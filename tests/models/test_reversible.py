@@ -9,8 +9,8 @@ from torch import Tensor
 from seqloom.analysis.count import count
 from seqloom.core.config import read
 from seqloom.models.decoder import Decoder, DecoderConfig
-from seqloom.models.reversible import seeded
-from seqloom.ops.backends import known, use
+from seqloom.models.reversible import seed_block
+from seqloom.ops.backends import known_backends, use
 from seqloom.training.memory import activations
 from seqloom.training.settings import resolve
 
@@ -35,10 +35,10 @@ def plain(model: Decoder, tokens: Tensor, keep: Tensor | None, seed: int) -> Ten
     """The equation with autograd's own backward, and the same draws of dropout in the layers."""
     first = second = model._embed(tokens, model._time(tokens, tokens.new_zeros(len(tokens)), keep), keep)
     for number, block in enumerate(model.blocks):
-        with seeded(seed + 2 * number, first.device):
+        with seed_block(seed + 2 * number, first.device):
             first = first + block.dropout(block.mixer(block.norm_1(second), keep))
-        with seeded(seed + 2 * number + 1, first.device):
-            second = second + block.dropout(block.channel(block.norm_2(first), keep))
+        with seed_block(seed + 2 * number + 1, first.device):
+            second = second + block.dropout(block.ffn_sublayer(block.norm_2(first), keep))
     return model.logits((first + second) / 2, keep)
 
 
@@ -120,7 +120,7 @@ def test_steps_and_price() -> None:
         torch.testing.assert_close(torch.stack(logits, 1), whole, rtol=0, atol=1e-12)
         piece, _ = model.extend(tokens, model.start(2))
         torch.testing.assert_close(piece, whole, rtol=0, atol=1e-12)
-        reference = {op: "reference" for op, names in known().items() if "reference" in names}
+        reference = {op: "reference" for op, names in known_backends().items() if "reference" in names}
         with use(**reference):
             counted = count(lambda: model(tokens[:1]).softmax(-1))
     price = model.cost(12)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from seqloom.core.state import ModelState, copied, flat, nbytes, select
+from seqloom.core.state import ModelState, copy_state, flat, nbytes, select
 from seqloom.models.decoder import Decoder
 from seqloom.runs import model as stored
 from seqloom.runs.state import load_state, save_state
@@ -101,7 +101,7 @@ def test_the_state_of_a_layer() -> None:
     assert all((a.keys(), b.keys()) == (mixer, nothing) for a, b in plain.start(3).layers)
     assert all((a.keys(), b.keys()) == (mixer, last) for a, b in (*state.layers, *model.start(3).layers))
     assert state.layers[1][1]["last"].shape == (3, DIM)
-    before = copied(state)
+    before = copy_state(state)
     expected, after = model.step(ids(3), state)
     model.extend(ids(3, 2), state)
     assert all(tensor.equal(flat(before)[name]) for name, tensor in flat(state).items()), "the given state stays"

@@ -19,9 +19,9 @@ from seqloom.generation.translation import translate, translate_best
 from seqloom.mixers import kinds
 from seqloom.models.kinds import model_config
 from seqloom.models.seq2seq import Seq2Seq
-from seqloom.studies.noise import training_step
-from seqloom.studies.pictures import views
-from seqloom.studies.portrait import _state_bytes
+from seqloom.studies.pictures import plot_model
+from seqloom.studies.random_batches import training_step
+from seqloom.studies.samples import _state_bytes
 from seqloom.training.objectives.pairs import Pairs, pairs
 from seqloom.training.settings import resolve
 from seqloom.training.train import train
@@ -302,7 +302,7 @@ def test_a_causal_encoder_reads_both_ways_and_a_line_reports_it() -> None:
     notes: list[str] = []
     config = resolve("seq2seq/dates", ["model.encoder.mixer.kind=mamba"], log=notes.append)
     assert notes == ["model.encoder.mixer: no bidirectional form of mamba: each row is read both ways, by two of them"]
-    assert [mixer.kind for mixer in config.layered.encoder_pattern or ()] == ["both_ways"]
+    assert [mixer.kind for mixer in config.layered_model.encoder_pattern or ()] == ["both_ways"]
 
 
 @pytest.mark.slow
@@ -339,9 +339,9 @@ def test_from_pairs_to_targets(tmp_path: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.slow
 def test_a_step_on_noise_and_what_a_report_shows() -> None:
     config = resolve("seq2seq/dates", [*TINY, "training.batch=2"])
-    training_step(config.layered, config.training)()
+    training_step(config.layered_model, config.training)()
     model = built("he").float()
-    shown = views(model, Tokenizer.of_bytes(), [1, 2, 3, 4])
+    shown = plot_model(model, Tokenizer.of_bytes(), [1, 2, 3, 4])
     assert {view["layer"] for view in shown} == {0, 1}
     assert {view["name"] for view in shown} >= {"reach"}
     ids = torch.zeros(1, L, dtype=torch.long)

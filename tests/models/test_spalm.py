@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from seqloom.analysis.count import count
-from seqloom.core.progress import silent
+from seqloom.core.progress import show_nothing
 from seqloom.core.state import flat, repeat, select
 from seqloom.evaluation.reading import remembering
 from seqloom.models.decoder import Decoder
 from seqloom.models.kinds import model_config
 from seqloom.models.spalm import Spalm
-from seqloom.ops.backends import known, use
+from seqloom.ops.backends import known_backends, use
 from seqloom.retrieval.building import build
 from seqloom.retrieval.lookup import StoreLookup
 from seqloom_studies.extrapolate.longer_windows import at_length
@@ -40,7 +40,7 @@ def spalm(tmp_path: Path, mixer: dict[str, Any], frozen: str = "gru", **settings
     """With a store of its own of a text, whose model has no positions, so that it reads any length."""
     model: Spalm = built(mixer, k=3, **settings)
     reader = plain(frozen, position={"kind": "none"}, channel="ffn").double()
-    store = build(reader, text(2, (40, 30)), tmp_path / "store", source="text", show=silent)
+    store = build(reader, text(2, (40, 30)), tmp_path / "store", source="text", show=show_nothing)
     model.take_lookup(StoreLookup(reader, store, 3))
     return model
 
@@ -60,10 +60,10 @@ def test_gate_and_mixture_worked_by_hand() -> None:
     with torch.no_grad():
         model.token.weight.copy_(torch.tensor([[math.log(2), 0.0], [0.0, math.log(3) / 2], [5.0, 5.0]]))
         model.gate.weight.copy_(torch.tensor([[-math.log(3), math.log(3)]]))
-        z = model.mixed(h, torch.tensor([[[0, 1, -1]]]))
+        z = model.mix_followed(h, torch.tensor([[[0, 1, -1]]]))
     m = torch.tensor([2 / 5 * math.log(2), 3 / 5 * math.log(3) / 2], dtype=torch.float64)
     torch.testing.assert_close(z[0, 0], 0.25 * m + 0.75 * h[0, 0], rtol=0, atol=1e-7)
-    torch.testing.assert_close(model.mixed(h, torch.full((1, 1, 3), -1)), h, rtol=0, atol=0)
+    torch.testing.assert_close(model.mix_followed(h, torch.full((1, 1, 3), -1)), h, rtol=0, atol=0)
 
 
 def test_the_gate_is_one_number_and_the_values_are_learned() -> None:
@@ -162,7 +162,7 @@ def test_given_and_looked_up_are_the_same(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_its_price_is_the_count(tmp_path: Path) -> None:
     model, of = built(k=3), ids(rows=1)
-    reference = {op: "reference" for op, names in known().items() if "reference" in names}
+    reference = {op: "reference" for op, names in known_backends().items() if "reference" in names}
     given = followed(of)
     with torch.no_grad(), use(**reference):
         counted = count(lambda: model.forward_with_extras(of, None, given)[0].softmax(-1))

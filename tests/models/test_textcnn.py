@@ -76,7 +76,7 @@ def test_the_gradient_is_of_one_window_for_each_map() -> None:
     model = built(widths=[3], maps=1, channels="tuned")
     x = model.vectors(torch.arange(T)[None]).detach().requires_grad_()
     torch.nn.init.constant_(model.filters[0].bias, 9.0)  # above 0 everywhere
-    (d_x,) = torch.autograd.grad(model.pooled(x, torch.tensor([T])).sum(), x)
+    (d_x,) = torch.autograd.grad(model.pool(x, torch.tensor([T])).sum(), x)
     assert (d_x[0].abs().sum(1) > 0).sum() == 3
 
 

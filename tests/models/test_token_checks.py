@@ -5,7 +5,7 @@ import torch
 
 import seqloom
 from seqloom.core.mixer import Mixer
-from seqloom.core.state import State, copied, flat
+from seqloom.core.state import State, copy_state, flat
 from seqloom.models.decoder import Decoder
 
 IDS = torch.tensor([1, 3])
@@ -50,7 +50,7 @@ def test_no_state_changes_where_that_of_the_last_layer_is_wrong(kind: str, fault
         del last[name]
     else:
         last[name] = last[name][:1].expand_as(last[name])
-    before = copied(state)
+    before = copy_state(state)
     with pytest.raises(ValueError, match=name):
         model.step(IDS, state, reuse=True)
     assert all(torch.equal(one, flat(before)[name]) for name, one in flat(state).items())

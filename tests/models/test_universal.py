@@ -15,7 +15,7 @@ from seqloom.models.decoder import Decoder
 from seqloom.models.halting import Halting, Pondering
 from seqloom.models.kinds import model_config
 from seqloom.models.universal import Universal, UniversalConfig, UniversalEncoder
-from seqloom.ops.backends import known, use
+from seqloom.ops.backends import known_backends, use
 from seqloom.training.memory import weights
 from seqloom.training.settings import resolve
 
@@ -99,7 +99,7 @@ def test_the_residuals_of_the_paper_and_not_of_seed_002() -> None:
     block, h = model.blocks[0], model.token(ids()) * math.sqrt(8)
     z = h + signal(1)
     A = block.norm_1(z + block.mixer(z))
-    expected = model.head(block.norm_2(A + block.channel(A)))
+    expected = model.head(block.norm_2(A + block.ffn_sublayer(A)))
     torch.testing.assert_close(model(ids()), expected, rtol=0, atol=1e-12)
     printed = block.norm_1(h + block.mixer(z))  # seed 002
     assert float((printed - A).detach().abs().max()) > 0.1
@@ -199,7 +199,7 @@ def test_a_step_that_all_positions_skip_changes_nothing() -> None:
 @pytest.mark.parametrize("position", ["sinusoidal", "learned", "none", "rotary"])
 def test_its_price_is_the_count(position: str, halt: bool) -> None:
     model = universal(position=position, halt=halt)
-    reference = {op: "reference" for op, names in known().items() if "reference" in names}
+    reference = {op: "reference" for op, names in known_backends().items() if "reference" in names}
     with torch.no_grad(), use(**reference):
         _, state = model.extend(ids()[:1, :11], model.start(1))
         token = count(lambda: model.step(ids()[:1, 11], state)[0].softmax(-1)), model.cost(12, "token")

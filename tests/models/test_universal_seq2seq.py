@@ -16,7 +16,7 @@ from seqloom.models.kinds import model_config
 from seqloom.models.source_block import SourceBlock
 from seqloom.models.universal import UniversalEncoder
 from seqloom.models.universal_seq2seq import UniversalSeq2Seq
-from seqloom.ops.backends import known, use
+from seqloom.ops.backends import known_backends, use
 from seqloom.training.memory import weights
 from seqloom.training.settings import resolve
 from tests.models.test_seq2seq import KEEP, TINY, D, L, ids_of
@@ -82,7 +82,7 @@ def test_a_step_by_hand() -> None:
     block, after = model.blocks[0], model.source_blocks[0]
     a = block.norm_1(z + block.mixer(z))
     b = after.norm_1(a + after.cross(a, after.cross.start(s)))
-    expected = model.head(after.norm_2(b + after.channel(b)))
+    expected = model.head(after.norm_2(b + after.ffn_sublayer(b)))
     torch.testing.assert_close(model(ids, None, source), expected, rtol=0, atol=1e-12)
 
 
@@ -177,7 +177,7 @@ def test_price(repeat: bool, changes: dict[str, Any]) -> None:
     with torch.no_grad():
         source, ids = ids_of(1, 6), ids_of(1, 6, seed=2)
         _, state = model.extend(ids[:, :5], model.begin(source))
-        reference = {op: "reference" for op, names in known().items() if "reference" in names}
+        reference = {op: "reference" for op, names in known_backends().items() if "reference" in names}
         with use(**reference):
             counted = count(lambda: model.step(ids[:, 5], state)[0].softmax(-1))
             whole = count(lambda: model(ids, None, source).softmax(-1))

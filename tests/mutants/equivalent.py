@@ -34,7 +34,7 @@ BEYOND = (
     "# then its gradient follows from all others"
 )
 
-SLOTS = "src/seqloom/core/memory.py: slots = tensor.shape[1 + entry.axis] if slots is None else slots"
+SLOTS = "src/seqloom/core/state_spec.py: slots = tensor.shape[1 + entry.axis] if slots is None else slots"
 
 WEIGHTS = (
     "src/seqloom/ops/bucketing/chunks.py: sums = torch.zeros(rows, dtype=y.dtype, device=y.device)"

@@ -64,7 +64,7 @@ GROUPS = (
         (
             "src/seqloom/core/mixer*.py",
             "src/seqloom/core/state.py",
-            "src/seqloom/core/memory.py",
+            "src/seqloom/core/state_spec.py",
             "src/seqloom/mixers/base.py",
         ),
         ("tests/core", "tests/models/test_initial.py", "tests/contract", "--ignore=tests/contract/test_numbers.py"),

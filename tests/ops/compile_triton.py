@@ -33,7 +33,7 @@ SIZES |= {"M", "L", "W", "size", "by_lag", "by_channel", "by_group", "by_in", "b
 SIZES |= {"B", "n"}
 SIZES |= {"shared", *(f"{x}_{axis}" for x in "qkv" for axis in ("row", "token", "head"))}
 LONG = {"lengths": "*i64"}
-SUMS = {averages.backward: {"dw", "du"}, taps.alone: {"dw"}, selectives.backward: {"dA", "dbias", "dskip"}}
+SUMS = {averages.backward: {"dw", "du"}, taps.slope_by_channel: {"dw"}, selectives.backward: {"dA", "dbias", "dskip"}}
 """what is kept in double precision"""
 
 
@@ -86,10 +86,10 @@ def main(architecture, kind):
     few = {"TIMES": lag.TIMES, "BLOCK": lag.BLOCK}
     long, wide = lag.tile(torch.float64 if kind == "fp64" else torch.float32)
     for back in (False, True):
-        compiled(lags.alone, architecture, kind, {**few, "BACK": back})
-        compiled(lags.mixed, architecture, kind, {"TIMES": long, "WIDE": wide, "BACK": back}, warps=8)
-    compiled(taps.alone, architecture, kind, {"LAGS": lag.TIMES, "BLOCK": lag.BLOCK, "PIECE": lag.PIECE})
-    compiled(taps.mixed, architecture, kind, {"TIMES": long, "WIDE": wide})
+        compiled(lags.sum_by_channel, architecture, kind, {**few, "BACK": back})
+        compiled(lags.sum_by_group, architecture, kind, {"TIMES": long, "WIDE": wide, "BACK": back}, warps=8)
+    compiled(taps.slope_by_channel, architecture, kind, {"LAGS": lag.TIMES, "BLOCK": lag.BLOCK, "PIECE": lag.PIECE})
+    compiled(taps.slope_by_group, architecture, kind, {"TIMES": long, "WIDE": wide})
     compile_narrow_heads(architecture, kind)
     compile_tiles(architecture, kind)
 
@@ -100,7 +100,7 @@ def compile_tiles(architecture, kind):
         sizes = {"ROWS": rows, "TIMES": times, "PRECISION": precision}
         once = precision != "ieee"
         for back in (False, True):
-            compiled(toeplitz.summed, architecture, kind, {**sizes, "BACK": back}, warps=tiles.WARPS, once=once)
+            compiled(toeplitz.sum_block, architecture, kind, {**sizes, "BACK": back}, warps=tiles.WARPS, once=once)
         compiled(toeplitz.products, architecture, kind, sizes, warps=tiles.WARPS, once=once)
     compiled(toeplitz.diagonals, architecture, kind, {"TIMES": times})
 

@@ -25,7 +25,7 @@ def why_not() -> str:
 
 def lacking(op: str) -> dict[str, str]:
     """The backends of an op that this machine cannot run, each with why, but for native code that it should have."""
-    reasons = backends.lacking(op)
+    reasons = backends.unavailable(op)
     return reasons if why_not() else {name: reason for name, reason in reasons.items() if name not in NATIVE}
 
 

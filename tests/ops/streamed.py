@@ -21,7 +21,7 @@ from seqloom.ops.recurrence import elman, gru, gru_after, lstm
 from seqloom.ops.recurrence.slstm import slstm
 from seqloom.ops.scan import scan
 from seqloom.ops.scan.selective_scan import selective
-from seqloom.ops.state_space import joint, low_rank, single
+from seqloom.ops.state_space import low_rank, run_joint, single
 from seqloom.ops.state_space.diagonal_states import respond
 from seqloom.ops.wkv_average import wkv
 
@@ -138,7 +138,7 @@ def _respond(draw: Draw, B: int, T: int) -> tuple[Run, tuple[Tensor, ...]]:
 def _joint(draw: Draw, B: int, T: int) -> tuple[Run, tuple[Tensor, ...]]:
     step = draw().sigmoid()
     system = draw(8, 8) / 8 - torch.eye(8), draw(8, CHANNELS), draw(CHANNELS, 8), step
-    return partial(joint, system=lambda: system, method="bilinear"), (draw(B, T, CHANNELS),)
+    return partial(run_joint, system=lambda: system, method="bilinear"), (draw(B, T, CHANNELS),)
 
 
 def _single(draw: Draw, B: int, T: int) -> tuple[Run, tuple[Tensor, ...]]:

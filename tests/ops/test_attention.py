@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import backends
-from seqloom.ops.attention import Window, attend, banded, causal, fast, weights
+from seqloom.ops.attention import Window, attend, band_pattern, causal, fast, weights
 
 every_backend = pytest.mark.parametrize("backend", ["reference", "kernel", "formed"])
 
@@ -70,18 +70,18 @@ RING = {"query_time": torch.tensor([[3, 4], [0, 1]]), "key_time": torch.tensor([
 CASES: dict[str, tuple[int, int, dict[str, Any]]] = {
     "causal": (7, 7, {}),
     "one token": (1, 1, {}),
-    "banded": (7, 7, {"pattern": banded(3)}),
-    "wide band": (5, 5, {"pattern": banded(50)}),
+    "banded": (7, 7, {"pattern": band_pattern(3)}),
+    "wide band": (5, 5, {"pattern": band_pattern(50)}),
     "everywhere": (5, 7, {"pattern": everywhere}),
     "strided": (9, 9, {"pattern": strided}),
     "nothing to see": (5, 5, {"pattern": before}),
     "score change": (7, 7, {"score_change": nearer}),
     "value change": (7, 7, {"value_change": lag_added}),
-    "both, banded": (7, 7, {"score_change": nearer, "value_change": lag_added, "pattern": banded(4)}),
+    "both, banded": (7, 7, {"score_change": nearer, "value_change": lag_added, "pattern": band_pattern(4)}),
     "both, nothing to see": (5, 5, {"score_change": nearer, "value_change": lag_added, "pattern": before}),
     "fewer keys": (6, 4, {}),
     "a ring": (2, 4, RING),
-    "a ring, banded": (2, 4, {**RING, "pattern": banded(2)}),
+    "a ring, banded": (2, 4, {**RING, "pattern": band_pattern(2)}),
     "a ring, changed": (2, 4, {**RING, "score_change": nearer, "value_change": lag_added}),
     "an empty ring": (2, 4, {"query_time": RING["query_time"], "key_time": torch.full((2, 4), -1)}),
 }
@@ -175,7 +175,7 @@ def test_an_empty_key_is_never_looked_at(backend: str, changed: dict[str, Any], 
 
 @every_backend
 @pytest.mark.parametrize(("Tq", "Tk"), [(0, 0), (0, 3), (3, 0)])
-@pytest.mark.parametrize("pattern", [causal, banded(2)])
+@pytest.mark.parametrize("pattern", [causal, band_pattern(2)])
 def test_no_queries_or_no_keys(backend: str, Tq: int, Tk: int, pattern: Any) -> None:
     with backends.use(attention=backend):
         y = attend(*inputs(Tq, Tk), pattern=pattern)
@@ -207,7 +207,7 @@ def test_large_scores_do_not_overflow_in_the_fast_backends() -> None:
 @pytest.mark.parametrize("width", [1, 2, 5])
 def test_bands(width: int) -> None:
     i, j = torch.arange(5)[:, None], torch.arange(5)[None]
-    assert banded(width)(i, j).tolist() == [[b <= a and a - b < width for b in range(5)] for a in range(5)]
+    assert band_pattern(width)(i, j).tolist() == [[b <= a and a - b < width for b in range(5)] for a in range(5)]
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_every_size(dtype: torch.dtype, H: int, G: int, C: int, scale: float) ->
     length = torch.tensor([0, C - 1, C, 3 * C + 1, C // 2])
     given = inputs(len(length), H, G, C, WIDTH[dtype], 2 * WIDTH[dtype], dtype, scale)
     reference = expected(*given, length)
-    assert cached.able(*given)
+    assert cached.supports(*given)
     y = cached.attend(*given, length)
     bound = {"rtol": 0, "atol": (1e-12 if dtype == torch.float64 else 2e-4) * scale}
     for actual, exact in zip((y, *given[3:]), reference, strict=True):
@@ -80,15 +80,15 @@ def test_nan_and_infinity_pass_through() -> None:
 
 def test_what_is_not_able() -> None:
     given = inputs(1, 2, 2, 8, 8, 8, torch.float64)
-    assert cached.able(*given)
+    assert cached.supports(*given)
     narrow = inputs(1, 2, 2, 8, 4, 8, torch.float64)
     learned = [given[0].clone().requires_grad_(), *given[1:]]
-    assert not any(cached.able(*case) for case in (narrow, learned, [*given[:4], given[4].float()]))
+    assert not any(cached.supports(*case) for case in (narrow, learned, [*given[:4], given[4].float()]))
     with torch.no_grad():
-        assert cached.able(*learned)
+        assert cached.supports(*learned)
     for name, able in (("formed", False), ("kernel", True)):
         with backends.use(attention=name):
-            assert cached.able(*given) is able
+            assert cached.supports(*given) is able
 
 
 def test_wrong_arguments_are_errors() -> None:

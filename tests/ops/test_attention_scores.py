@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import attention, backends
-from seqloom.ops.attention import Bias, around, attend, banded, by_distance, causal, everywhere, fast
+from seqloom.ops.attention import Bias, around, attend, band_pattern, by_distance, causal, everywhere, fast
 
 B, H, T, K, V = 2, 3, 13, 4, 5
 
@@ -56,12 +56,12 @@ CASES: dict[str, dict[str, Any]] = {
     "short bias": {"bias": Bias(draw(H, 4, seed=4))},
     "one bias": {"bias": Bias(draw(H, 1, seed=4))},
     "short bias and sinks": {"bias": Bias(draw(H, 5, seed=4)), "sinks": draw(H, seed=3), "scale": 1.0},
-    "bias in a window": {"bias": Bias(draw(H, 5, seed=4)), "pattern": banded(3)},
-    "bias in a wider window": {"bias": Bias(draw(H, 5, seed=4)), "pattern": banded(8)},
+    "bias in a window": {"bias": Bias(draw(H, 5, seed=4)), "pattern": band_pattern(3)},
+    "bias in a wider window": {"bias": Bias(draw(H, 5, seed=4)), "pattern": band_pattern(8)},
     "bias everywhere": {"bias": Bias(draw(H, 7, seed=4), -3), "pattern": everywhere},
     "bias around": {"bias": Bias(draw(H, 7, seed=4), -3), "pattern": around(4), "sinks": draw(H, seed=3)},
     "decay": {"decay": DECAY},
-    "decay and bias": {"decay": DECAY, "bias": Bias(draw(H, 5, seed=4)), "pattern": banded(6)},
+    "decay and bias": {"decay": DECAY, "bias": Bias(draw(H, 5, seed=4)), "pattern": band_pattern(6)},
 }
 
 
@@ -190,7 +190,7 @@ def test_second_derivatives_of_the_tile_kernel() -> None:
     leaves.append(draw(H, seed=3).requires_grad_())
 
     def function(q: Tensor, k: Tensor, v: Tensor, values: Tensor, sinks: Tensor) -> Tensor:
-        return attend(q, k, v, bias=Bias(values), sinks=sinks, pattern=banded(7))
+        return attend(q, k, v, bias=Bias(values), sinks=sinks, pattern=band_pattern(7))
 
     with backends.use(attention="by_distance"):
         assert torch.autograd.gradgradcheck(function, leaves, fast_mode=True)

@@ -9,7 +9,7 @@ from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seqloom.ops.attention import gpu as narrow
-from seqloom.ops.autograd import Operator, differentiate, paired
+from seqloom.ops.autograd import Operator, differentiate, pair_operators
 from seqloom.ops.lag_sum import gpu as lag_gpu
 from seqloom.ops.linear_decay import gpu as decay_gpu
 from seqloom.ops.scan import gpu as scan_gpu
@@ -28,7 +28,7 @@ def slope(x: Tensor, a: Tensor | None, held: Tensor, dy: Tensor) -> tuple[Tensor
 
 
 def pair(name: str, again: Any) -> Operator:
-    return paired(
+    return pair_operators(
         f"test_{name}",
         square,
         slope,

@@ -21,7 +21,7 @@ def run() -> None:
 
 
 def test_the_record_of_a_block() -> None:
-    with backends.recorded() as ran:
+    with backends.record_backends() as ran:
         assert ran == {}
         run()
         by_size = ran["lag_sum"]
@@ -39,8 +39,8 @@ def test_the_record_of_a_block() -> None:
 
 
 def test_records_nest() -> None:
-    with backends.recorded() as outer:
-        with backends.use(lag_sum="fft"), backends.recorded() as inner:
+    with backends.record_backends() as outer:
+        with backends.use(lag_sum="fft"), backends.record_backends() as inner:
             run()
         with backends.use(lag_sum="reference"):
             run()
@@ -50,11 +50,11 @@ def test_records_nest() -> None:
 
 def test_blocks_nest_and_end() -> None:
     with backends.use(lag_sum="fft"):
-        with backends.use(lag_sum="reference", attention="reference"), backends.recorded() as ran:
+        with backends.use(lag_sum="reference", attention="reference"), backends.record_backends() as ran:
             run()
             attend(*torch.ones(3, 1, 1, 2, 2))
         assert ran == {"attention": ["reference"], "lag_sum": ["reference"]}
-        with backends.recorded() as ran:
+        with backends.record_backends() as ran:
             run()
             attend(*torch.ones(3, 1, 1, 2, 2))
         assert ran == {"attention": ["formed"], "lag_sum": ["fft"]}
@@ -63,7 +63,7 @@ def test_blocks_nest_and_end() -> None:
 def test_an_error_inside_ends_the_block() -> None:
     with pytest.raises(KeyError), backends.use(lag_sum="fft"):
         raise KeyError
-    assert backends.forced("lag_sum") is None
+    assert backends.forced_backend("lag_sum") is None
 
 
 def in_a_thread(call: Callable[[], object]) -> None:
@@ -75,13 +75,13 @@ def test_threads_do_not_see_each_others_backends() -> None:
     both = Barrier(2, timeout=10)
 
     def use(name: str) -> dict[str, list[str]]:
-        with backends.use(lag_sum=name), backends.recorded() as ran:
+        with backends.use(lag_sum=name), backends.record_backends() as ran:
             both.wait()
             run()
             both.wait()
         return ran
 
-    with backends.use(lag_sum="reference"), backends.recorded() as here, ThreadPoolExecutor(2) as pool:
+    with backends.use(lag_sum="reference"), backends.record_backends() as here, ThreadPoolExecutor(2) as pool:
         result = list(pool.map(use, ("fft", "direct")))
     assert result == [{"lag_sum": ["fft"]}, {"lag_sum": ["direct"]}]
     assert here == {}
@@ -92,7 +92,7 @@ def test_a_backward_in_another_thread_runs_the_backends_of_the_forward(monkeypat
     result = []
 
     def watched(*given: Tensor) -> Tensor:
-        result.append(backends.forced("projection"))
+        result.append(backends.forced_backend("projection"))
         return project(*given)
 
     monkeypatch.setattr(looped, "project", watched)
@@ -103,7 +103,7 @@ def test_a_backward_in_another_thread_runs_the_backends_of_the_forward(monkeypat
     def backward() -> None:
         with backends.use(projection="reference"):
             y.sum().backward()
-            result.append(backends.forced("projection"))
+            result.append(backends.forced_backend("projection"))
 
     in_a_thread(backward)
     assert result == ["torch", "torch", "reference"]
@@ -115,9 +115,9 @@ def test_recomputation_in_another_thread_runs_the_backends_of_the_forward() -> N
     ran = []
 
     def forward(x: Tensor) -> Tensor:
-        with backends.recorded() as chosen:
+        with backends.record_backends() as chosen:
             y = lags(x, w)
-        ran.append((chosen, backends.forced("attention")))
+        ran.append((chosen, backends.forced_backend("attention")))
         return y.exp()
 
     with backends.use(lag_sum="fft"):
@@ -176,6 +176,6 @@ def test_a_backend_that_cannot_do_the_call_is_an_error() -> None:
 
 
 def test_every_op_names_its_backends_once() -> None:
-    for names in backends.known().values():
+    for names in backends.known_backends().values():
         assert "reference" in names
         assert len(set(names)) == len(names)

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from seqloom.core.cost import Cost, Span
-from seqloom.core.memory import start
 from seqloom.core.state import State
+from seqloom.core.state_spec import start
 from seqloom.ops import backends
-from seqloom.ops.biased_average import OP, average, biases, joined, memory
+from seqloom.ops.biased_average import OP, add_tokens, average, biases, memory
 from seqloom.ops.biased_average.reference import price
 from seqloom.ops.biased_average.total import Total, empty_total
 from tests.at_once import first
@@ -164,7 +164,7 @@ def test_a_total_replaces_its_tokens(backend: str) -> None:
         total = empty_total(2, 2, D, k)
         empty = torch.full_like(k[:, :2], -math.inf)
         for begin, end in ((3, 4), (0, 3), (4, 4), (4, 6)):
-            total = joined(total, torch.cat([empty, k[:, begin:end]], 1), torch.cat([v[:, :2], v[:, begin:end]], 1))
+            total = add_tokens(total, torch.cat([empty, k[:, begin:end]], 1), torch.cat([v[:, :2], v[:, begin:end]], 1))
         y = average(k[:, 8:], v[:, 8:], bias, (k[:, 6:8], v[:, 6:8]), total)
         torch.testing.assert_close(y, average(k, v, bias)[:, 8:], rtol=0, atol=1e-13)
 
@@ -172,7 +172,7 @@ def test_a_total_replaces_its_tokens(backend: str) -> None:
 def test_a_total_of_huge_keys_is_finite() -> None:
     k, v = torch.tensor([[[-1e4], [1e4], [-1e4]]]), torch.tensor([[[1.0], [2.0], [3.0]]])
     for n in (1, 2, 3):
-        total = joined(empty_total(1, 1, 1, k), k[:, :n], v[:, :n])
+        total = add_tokens(empty_total(1, 1, 1, k), k[:, :n], v[:, :n])
         assert total.peak.item() == (1e4 if n > 1 else -1e4)
         assert total.sums[0, 0].tolist() == ([2.0, 1.0] if n > 1 else [1.0, 1.0])
 

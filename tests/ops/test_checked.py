@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from seqloom.ops.checked import checked
+from seqloom.ops.checked import check_shapes
 
 
-@checked("op", least="L")
+@check_shapes("op", least="L")
 def op(
     x: Float[Tensor, "B T D"],
     w: Float[Tensor, "L D"] | Float[Tensor, "L G D/G D/G"] | Float[Tensor, " L"],

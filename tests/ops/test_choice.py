@@ -23,7 +23,7 @@ def chosen(T: int, L: int, B: int = 4, taps: str = "vectors", D: int = 6) -> str
     shape = TAPS[taps] if D == 6 else (D,) * len(TAPS[taps])
     with torch.device("meta"):
         x, w = torch.empty(B, T, D), torch.empty(L, *shape)
-    return lag_sum.by_size(OnCPU(x), w)  # type: ignore[arg-type]
+    return lag_sum.choose_backend(OnCPU(x), w)  # type: ignore[arg-type]
 
 
 class OnCPU:
@@ -39,7 +39,7 @@ class OnCPU:
 def lacking(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The backends that are not here: none, until a test says otherwise."""
     names: dict[str, str] = {}
-    monkeypatch.setattr(backends, "lacking", lambda op: names)
+    monkeypatch.setattr(backends, "unavailable", lambda op: names)
     return names
 
 
@@ -68,7 +68,7 @@ def test_the_rule_is_near_the_fastest_of_those_measured(compiled: bool, lacking:
 def rule(taps: str, B: int, T: int, L: int, D: int) -> str:
     shape = {"number": (), "vectors": (D,), "matrices": (D, D), "groups": (8, D // 8, D // 8)}[taps]
     with torch.device("meta"):
-        return lag_sum.by_size(OnCPU(torch.empty(B, T, D)), torch.empty(L, *shape))  # type: ignore[arg-type]
+        return lag_sum.choose_backend(OnCPU(torch.empty(B, T, D)), torch.empty(L, *shape))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_without_c_it_is_plain_torch(lacking: dict[str, str]) -> None:
 
 def test_away_from_the_cpu_the_rule_is_of_plain_torch() -> None:
     x, w = torch.ones(4, 64, 6, device="meta"), torch.ones(64, 6, device="meta")
-    assert lag_sum.by_size(x, w) == "fft"
+    assert lag_sum.choose_backend(x, w) == "fft"
 
 
 def test_on_a_gpu_few_lags_are_for_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,19 +106,19 @@ def test_on_a_gpu_few_lags_are_for_kernels(monkeypatch: pytest.MonkeyPatch) -> N
     for shape in TAPS.values():
         most = choice.ON_GPU[1 + len(shape)]
         x, w = torch.ones(4, 500, 6, device="meta"), torch.ones(most + 1, *shape, device="meta")
-        assert [lag_sum.by_size(x, w[:most]), lag_sum.by_size(x, w)] == ["triton", "fft"]
-        assert lag_sum.by_size(x[:, :most], w) == "triton"
-        assert lag_sum.by_size(torch.ones(4, most, 6), w) != "triton"
+        assert [lag_sum.choose_backend(x, w[:most]), lag_sum.choose_backend(x, w)] == ["triton", "fft"]
+        assert lag_sum.choose_backend(x[:, :most], w) == "triton"
+        assert lag_sum.choose_backend(torch.ones(4, most, 6), w) != "triton"
     for D, expected in ((128, "triton"), (129, "direct")):
         x, w = torch.ones(4, 500, D, device="meta"), torch.ones(8, D, D, device="meta")
-        assert lag_sum.by_size(x, w) == expected
+        assert lag_sum.choose_backend(x, w) == expected
 
 
 @pytest.mark.parametrize("taps", TAPS)
 def test_what_is_chosen_can_do_the_call(taps: str) -> None:
     for B, T, L in itertools.product((0, 1, 3), (0, 1, 2, 33), (1, 2, 50)):
         x, w = torch.ones(B, T, 6), torch.ones(L, *TAPS[taps])
-        assert lag_sum.by_size(x, w) in lag_sum.OP.backends
+        assert lag_sum.choose_backend(x, w) in lag_sum.OP.backends
         assert lag_sum.lags(x, w).shape == x.shape
 
 
@@ -129,7 +129,7 @@ def test_inside_a_graph_with_symbols_for_sizes() -> None:
     made: list[str] = []
 
     def run(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        return x * w[0] + len(lag_sum.by_size(x, w))
+        return x * w[0] + len(lag_sum.choose_backend(x, w))
 
     torch._dynamo.reset()
     compiled = torch.compile(run, fullgraph=True, dynamic=True, backend=lambda graph, _: made.append("") or graph)

@@ -15,11 +15,11 @@ from seqloom.ops.attention.patterns import (
     Within,
     around,
     blocks_before,
-    fixed,
+    fixed_parts,
     local,
-    merged,
+    merge_parts,
     segment,
-    strided,
+    strided_parts,
 )
 from seqloom.ops.attention.plan import keys
 
@@ -39,12 +39,12 @@ PATTERNS: dict[str, Pattern] = {
     "dilated on both sides": Dilated(around(2), 5),
     "dilated blocks": Dilated(Neighbors(3, 2, block=2, causal=False), 3),
     "dilated, not itself": Dilated(Neighbors(None), 4, least=5),
-    "strided": strided(4)[1],
-    "strided, merged": merged(strided(4)),
-    "strided by 1": merged(strided(1)),
-    "fixed": fixed(6, 2)[1],
-    "fixed, all": fixed(5, 5)[1],
-    "fixed, merged": merged(fixed(6, 2)),
+    "strided": strided_parts(4)[1],
+    "strided, merged": merge_parts(strided_parts(4)),
+    "strided by 1": merge_parts(strided_parts(1)),
+    "fixed": fixed_parts(6, 2)[1],
+    "fixed, all": fixed_parts(5, 5)[1],
+    "fixed, merged": merge_parts(fixed_parts(6, 2)),
     "columns": Columns((0, 9, 200)),
     "columns on both sides": Columns((0, 9, 200), causal=False),
     "longformer": Union((NEAR, Columns((3, 20, 299), causal=False, without=NEAR))),
@@ -62,7 +62,7 @@ PATTERNS: dict[str, Pattern] = {
     "bigbird, causal": RandomBlocks(2, 1, 2, 1, 0, 5),
     "bigbird, causal, without random": RandomBlocks(5, 2, 0, 0, 0, 5),
     "bigbird, causal, many": RandomBlocks(3, 0, 7, 3, 0, 2),
-    "within": Within(merged(strided(4)), 9),
+    "within": Within(merge_parts(strided_parts(4)), 9),
 }
 COUNTED_ONLY = {"picture", "wide halo", "rows alone"}
 """those that have no formula for some lengths"""

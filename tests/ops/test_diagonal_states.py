@@ -19,7 +19,7 @@ from seqloom.ops.state_space.diagonal_states import (
     blocks,
     convolved,
     empty,
-    filtered,
+    filter_sequence,
     kernel,
     respond,
 )
@@ -82,7 +82,7 @@ def test_every_backend_is_the_equation(backend: str, shared: bool, T: int) -> No
     for state in (None, pairs(2, D, N, seed=4)):
         with backends.use(diagonal_states=backend):
             y, after = respond(u, given(rates, weights), state)
-            alone = filtered(u, given(rates, weights))
+            alone = filter_sequence(u, given(rates, weights))
         expected, left = written(u, rates, weights, torch.zeros(2, D, N) + 0j if state is None else state)
         np.testing.assert_allclose(y, expected, rtol=0, atol=1e-12)
         np.testing.assert_allclose(after, left, rtol=0, atol=1e-12)
@@ -135,7 +135,7 @@ def test_gradients_of_the_outputs_alone(backend: str, shared: bool) -> None:
     for name in (backend, "reference"):
         leaves = [each.requires_grad_() for each in (numbers(2, 11, D), *dynamics(shared))]
         with backends.use(diagonal_states=name):
-            (filtered(leaves[0], given(*leaves[1:])) * numbers(2, 11, D, seed=5)).sum().backward()
+            (filter_sequence(leaves[0], given(*leaves[1:])) * numbers(2, 11, D, seed=5)).sum().backward()
         result.append([leaf.grad for leaf in leaves])
     for here, there in zip(*result, strict=True):
         torch.testing.assert_close(here, there, rtol=1e-10, atol=1e-11)
@@ -247,7 +247,7 @@ def test_the_powers_of_all_lags_are_never_held(backend: str, monkeypatch: pytest
 
     def train() -> None:
         with backends.use(diagonal_states=backend):
-            filtered(u, given(rates, weights)).sum().backward()
+            filter_sequence(u, given(rates, weights)).sum().backward()
 
     train()
     assert peak_bytes(train) < dim * T * states * 8 / 2
@@ -258,7 +258,7 @@ def test_no_rows_and_no_tokens_to_read(backend: str) -> None:
     system, state = given(*dynamics(False)), pairs(2, D, N, seed=4)
     with backends.use(diagonal_states=backend):
         y, after = respond(numbers(2, 0, D), system, state)
-        assert y.shape == filtered(numbers(2, 0, D), system).shape == (2, 0, D)
+        assert y.shape == filter_sequence(numbers(2, 0, D), system).shape == (2, 0, D)
         assert torch.equal(after, state)
         assert respond(numbers(0, 4, D), system)[1].shape == (0, D, N)
 
@@ -270,7 +270,7 @@ def test_no_rows_and_no_tokens_to_read(backend: str) -> None:
 )  # fmt: skip
 def test_the_choice_by_size(T: int, states: int, shared: bool, expected: str) -> None:
     rates = -pairs(*([states] if shared else [D, states])).abs() + 0j
-    with backends.recorded() as ran:
+    with backends.record_backends() as ran:
         respond(numbers(1, T, D), given(rates, pairs(D, states)))
     assert ran["diagonal_states"] == [expected]
 
@@ -283,11 +283,11 @@ def test_the_choice_by_size(T: int, states: int, shared: bool, expected: str) ->
 def test_the_choice_for_outputs_alone(
     T: int, states: int, portable: bool, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spectral, "lacking", lambda: {"spectral": "no compiler"} if portable else {})
+    monkeypatch.setattr(spectral, "unavailable", lambda: {"spectral": "no compiler"} if portable else {})
     assert at_once(numbers(1, T, 1), pairs(1, states)) == at_once(numbers(1, T, 1), pairs(states)) == expected
     if T < 20:
-        with backends.recorded() as ran:
-            filtered(numbers(1, T, D), given(-pairs(D, states).abs() + 0j, pairs(D, states)))
+        with backends.record_backends() as ran:
+            filter_sequence(numbers(1, T, D), given(-pairs(D, states).abs() + 0j, pairs(D, states)))
         assert ran["diagonal_states"] == [expected]
 
 
@@ -295,7 +295,7 @@ def test_the_choice_for_outputs_alone(
     ("call", "message"),
     [
         (lambda: respond(numbers(2, 3, D + 1), given(*dynamics(False))), "inputs must be"),
-        (lambda: filtered(numbers(3, D), given(*dynamics(False))), "inputs must be"),
+        (lambda: filter_sequence(numbers(3, D), given(*dynamics(False))), "inputs must be"),
         (lambda: respond(numbers(2, 3, D), given(pairs(N + 1), pairs(D, N))), "rates must be"),
         (
             lambda: respond(numbers(2, 3, D), given(*dynamics(True)), empty(1, D, N, torch.float64)),

@@ -23,10 +23,10 @@ from seqloom.core.mixer_config import mixer_config
 from seqloom.ops import backends, fla, gpu
 from seqloom.ops.delta_rule import delta
 from seqloom.ops.delta_rule.fla import GATED
-from seqloom.ops.delta_rule.gated import gated
-from seqloom.ops.fused.gated_norm import Gate, normed
+from seqloom.ops.delta_rule.gated import gated_delta
+from seqloom.ops.fused.gated_norm import Gate, normalize
 from seqloom.ops.fused.short_convolution import convolve
-from seqloom.ops.linear_decay import by_size, decay, normalised
+from seqloom.ops.linear_decay import choose_backend, decay, decay_with_normalizer
 from tests.training.recorded import on_a_cpu
 
 DEVICE, HALF = ("cpu", torch.float16) if gpu.INTERPRETED else ("cuda", torch.bfloat16)
@@ -109,14 +109,19 @@ def rule_case(g: Tensor | None, write: bool) -> tuple[Callable[..., tuple[Tensor
 
 def mixer_case(g: Tensor | None, heads: int) -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor | None]]:
     x, beta = drawn(B, T, 2 * heads * K + H * V, seed=0), drawn(B, T, H, seed=1).sigmoid().to(HALF).double()
-    return lambda x, g, beta, S, **lengths: gated(x, g, beta, S, heads=heads, K=K, **lengths), [x, g, beta, state()]
+    return lambda x, g, beta, S, **lengths: gated_delta(x, g, beta, S, heads=heads, K=K, **lengths), [
+        x,
+        g,
+        beta,
+        state(),
+    ]
 
 
 def weighted_case() -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor | None]]:
     q, k, v = drawn(B, H, T, K, seed=0), drawn(B, H, T, K, seed=1), drawn(B, H, T, V, seed=2)
     weight = drawn(B, H, T, seed=3).sigmoid()
     with_ones = drawn(B, H, K, V + 1, seed=9)
-    return lambda q, k, v, g, w, S: normalised(q, k, v, g, S, weight=w), [
+    return lambda q, k, v, g, w, S: decay_with_normalizer(q, k, v, g, S, weight=w), [
         *(q, k, v, gate(B, H, T, seed=4), weight, with_ones)
     ]
 
@@ -131,7 +136,7 @@ def convolution_case(
 
 def norm_case(gate: Gate) -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor | None]]:
     given = [drawn(B, T, H, V, seed=0), drawn(B, T, H * V, seed=1), 1 + drawn(V, seed=2) / 8]
-    return lambda y, z, gain: (normed(y, z, gain, 1e-5, gate),), given
+    return lambda y, z, gain: (normalize(y, z, gain, 1e-5, gate),), given
 
 
 CASES: dict[str, tuple[str, Callable[[], tuple[Callable[..., tuple[Tensor, ...]], list[Tensor | None]]]]] = {
@@ -203,7 +208,7 @@ def test_padding_behind_lengths_is_never_read(case: str) -> None:
 def test_fla_is_the_default_for_narrow_types_alone() -> None:
     run, inputs = sum_case(None)
     for dtype, expected in ((torch.bfloat16, "fla"), (torch.float16, "fla"), (torch.float32, "triton")):
-        with backends.recorded() as ran:
+        with backends.record_backends() as ran:
             run(*(None if x is None else x.to(dtype) for x in inputs))
         assert ran == {"linear_decay": [expected]}
 
@@ -220,7 +225,7 @@ def test_wide_types_are_refused(dtype: torch.dtype) -> None:
 @on_a_gpu
 def test_sums_that_are_divided_by_their_normalizer_stay_in_float32() -> None:
     run, inputs = weighted_case()
-    with backends.recorded() as ran:
+    with backends.record_backends() as ran:
         run(*(None if x is None else x.to(HALF) for x in inputs))
     assert ran == {"linear_decay": ["triton"]}
 
@@ -289,7 +294,7 @@ def test_mixers_use_it_under_autocast(kind: str) -> None:
         mixer.zero_grad()
         given = x.clone().requires_grad_()
         forced = {"linear_decay": "fla", "delta_rule": "fla"} if narrow and gpu.INTERPRETED else {}
-        with torch.autocast(DEVICE, HALF, enabled=narrow), backends.use(**forced), backends.recorded() as ran:
+        with torch.autocast(DEVICE, HALF, enabled=narrow), backends.use(**forced), backends.record_backends() as ran:
             y = mixer(given)
         y.float().square().sum().backward()
         results.append((y.float(), given.grad))
@@ -317,12 +322,12 @@ def test_a_cuda_graph_records_what_runs_without_it(monkeypatch: pytest.MonkeyPat
     """With graphs that record on a CPU in place of CUDA's, and a card that is pretended."""
     on_a_cpu(monkeypatch)
     monkeypatch.setattr(fla, "why", lambda: "")
-    monkeypatch.setattr(gpu, "able", lambda device: True)
+    monkeypatch.setattr(gpu, "supports", lambda device: True)
     queries = SimpleNamespace(device=torch.device("cuda"), dtype=HALF, shape=(2, 4, 64, 32))
     with torch.cuda.graph(torch.cuda.CUDAGraph()):
-        assert by_size(queries, False) == "fla"
+        assert choose_backend(queries, False) == "fla"
     with as_in_a_graph(True):
-        assert by_size(queries, False) != "fla"
+        assert choose_backend(queries, False) != "fla"
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from seqloom.ops.attention import flex, sparse
 from tests.ops.test_patterns import PATTERNS
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-ON_GPU = pytest.mark.skipif(DEVICE.type == "cpu", reason=flex.lacking().get("flex", ""))
+ON_GPU = pytest.mark.skipif(DEVICE.type == "cpu", reason=flex.unavailable().get("flex", ""))
 T, K = 150, 16
 
 
@@ -48,6 +48,6 @@ def test_gradients(name: str) -> None:
 
 @pytest.mark.skipif(DEVICE.type == "cuda", reason="there is a GPU")
 def test_a_missing_verb_is_named() -> None:
-    assert flex.lacking() == {"flex": "no GPU"}
+    assert flex.unavailable() == {"flex": "no GPU"}
     with pytest.raises(ValueError, match=r"flex.*cannot do this"), backends.use(sparse_attention="flex"):
         sparse.attend(*drawn(), [PATTERNS["local"]] * 2)

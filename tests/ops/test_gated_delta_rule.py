@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.ops.delta_rule.gated import gated
+from seqloom.ops.delta_rule.gated import gated_delta
 from seqloom.ops.delta_rule.keys import unit
 
 B, T, H, G, K, V = 2, 7, 2, 4, 3, 5
@@ -41,7 +41,7 @@ def by_token(x: Tensor, g: Tensor | None, beta: Tensor, S: Tensor, row: int, len
 def test_it_is_the_equation(decay: str) -> None:
     x, g, beta, S = drawn(decay)
     x[0, 4:], beta[0, 4:] = torch.nan, torch.nan
-    y, after = gated(x, g, beta, S, heads=H, K=K, lengths=LENGTHS)
+    y, after = gated_delta(x, g, beta, S, heads=H, K=K, lengths=LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
         expected, last = by_token(x, g, beta, S, row, length)
         torch.testing.assert_close(y[row, :, :length], expected, rtol=0, atol=1e-12)
@@ -53,7 +53,7 @@ def test_it_is_the_equation(decay: str) -> None:
 def test_no_rows_and_no_tokens(decay: str, rows: int, tokens: int) -> None:
     x, g, beta, S = drawn(decay)
     g = None if g is None else g[:rows, :tokens]
-    y, after = gated(x[:rows, :tokens], g, beta[:rows, :tokens], S[:rows], heads=H, K=K)
+    y, after = gated_delta(x[:rows, :tokens], g, beta[:rows, :tokens], S[:rows], heads=H, K=K)
     assert y.shape == (rows, G, tokens, V)
     assert torch.equal(after, S[:rows])
 
@@ -62,6 +62,6 @@ def test_sizes_that_do_not_agree_are_an_error() -> None:
     x, g, beta, S = drawn("per channel")
     assert g is not None
     with pytest.raises(ValueError, match="channels are not 2 heads of keys 3 wide and 4 heads of values"):
-        gated(x, g[..., :2], beta, S, heads=H, K=K)
+        gated_delta(x, g[..., :2], beta, S, heads=H, K=K)
     with pytest.raises(ValueError, match="channels are not 3 heads"):
-        gated(x, None, beta, S, heads=3, K=K)
+        gated_delta(x, None, beta, S, heads=3, K=K)

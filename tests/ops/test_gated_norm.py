@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from seqloom.ops import backends
-from seqloom.ops.fused.gated_norm import native, normed
+from seqloom.ops.fused.gated_norm import native, normalize
 from tests.ops.needing import needs_native
 
 GATES = ("none", "silu", "sigmoid", "silu first")
@@ -37,7 +37,7 @@ def computed(backend: str, gate: str, *sizes: int, dtype: torch.dtype = torch.fl
     y, z, gain = inputs(gate, *sizes)
     given = [y, *([] if z is None else [z]), gain]
     with backends.use(gated_norm=backend):
-        out = normed(y.to(dtype), None if z is None else z.to(dtype), gain.to(dtype), 0.01, gate)
+        out = normalize(y.to(dtype), None if z is None else z.to(dtype), gain.to(dtype), 0.01, gate)
     weights = torch.randn(out.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     return [out, *torch.autograd.grad((out * weights).sum(), given)]
 
@@ -72,7 +72,7 @@ def test_derivatives(gate: str) -> None:
 
     def run(*given: Tensor) -> Tensor:
         with backends.use(gated_norm="native"):
-            return normed(given[0], given[1] if z is not None else None, given[-1], 0.01, gate)
+            return normalize(given[0], given[1] if z is not None else None, given[-1], 0.01, gate)
 
     given = [each for each in (y, z, gain) if each is not None]
     assert gradcheck(run, given, fast_mode=True)
@@ -83,13 +83,13 @@ def test_derivatives(gate: str) -> None:
 def test_sizes_that_do_not_belong_together_are_errors() -> None:
     y, z, gain = (None if each is None else each.detach() for each in inputs("silu", 2, 3, 4, 5))
     with pytest.raises(ValueError, match="the gain must have the size"):
-        native.normed(y, z, gain[:4], 0.01, "silu")
+        native.normalize(y, z, gain[:4], 0.01, "silu")
     with pytest.raises(ValueError, match="z must be"):
-        native.normed(y, z[..., :19], gain, 0.01, "silu")
+        native.normalize(y, z[..., :19], gain, 0.01, "silu")
 
 
 def test_other_dtypes_are_left_to_torch() -> None:
     y, z, gain = (each.detach().bfloat16() for each in inputs("silu", 2, 3, 4, 5))
-    with backends.recorded() as ran:
-        assert normed(y, z, gain, 0.01, "silu").dtype == torch.bfloat16
+    with backends.record_backends() as ran:
+        assert normalize(y, z, gain, 0.01, "silu").dtype == torch.bfloat16
     assert ran == {"gated_norm": ["reference"]}

@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
-from seqloom.core.state import measured
-from seqloom.ops.backends import recorded, use
+from seqloom.core.state import measure_length
+from seqloom.ops.backends import record_backends, use
 from seqloom.ops.fixed.implicit_filter import exact
 from seqloom.ops.fixed.implicit_filter.kept import Kept
 from seqloom.ops.lag_sum import lags
@@ -22,7 +22,7 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
 @pytest.mark.parametrize("backend", ["reference", "direct", "fft"])
 def test_the_lag_sum(T: int, L: int, backend: str) -> None:
     x, w, dy = draw(2, T, 3).requires_grad_(), draw(L, 3, seed=1).requires_grad_(), draw(2, T, 3, seed=2)
-    with use(lag_sum=backend), recorded() as ran:
+    with use(lag_sum=backend), record_backends() as ran:
         y = exact.lags(x, w)
     with use(lag_sum="direct"):
         expected = lags(x, w)
@@ -63,11 +63,11 @@ def test_as_many_values_are_cached_as_asked_for() -> None:
 
     with torch.no_grad():
         for lengths, expected in (([0, 2], 3), ([1, 1], 2), ([6, 0], 4), ([2, 3], 4)):
-            actual = kept.reaching(measured(torch.tensor(lengths)), 1, 4, [weight], compute)
+            actual = kept.reaching(measure_length(torch.tensor(lengths)), 1, 4, [weight], compute)
             assert torch.equal(actual, torch.arange(expected)[None, :, None] + weight)
     assert asked == [(0, 3), (3, 4)]
     weight[1] = float("nan")
     with torch.no_grad():
         for _ in range(2):
-            assert bool(kept.reaching(measured(torch.tensor([0])), 1, 4, [weight], compute)[..., 1].isnan().all())
+            assert bool(kept.reaching(measure_length(torch.tensor([0])), 1, 4, [weight], compute)[..., 1].isnan().all())
     assert asked[2:] == [(0, 1), (0, 1)], "NaN is equal to nothing: it is worked out each time"

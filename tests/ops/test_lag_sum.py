@@ -15,7 +15,7 @@ D = 4
 TAPS = {"mixing": (D, D), "grouped": (2, 2, 2), "each": (D,), "shared": ()}
 """the shape of one tap of each kind"""
 every_kind = pytest.mark.parametrize("kind", TAPS)
-LACKING = lacking("lag_sum") | ({} if gpu.able(torch.device("cpu")) else {"triton": "it is for a GPU"})
+LACKING = lacking("lag_sum") | ({} if gpu.supports(torch.device("cpu")) else {"triton": "it is for a GPU"})
 """what cannot run on the tensors here, which are on a CPU"""
 UNABLE = {"toeplitz": ("mixing", "grouped", "each"), "native": ("mixing", "grouped")}
 """kinds of taps that a backend is not for"""
@@ -202,7 +202,7 @@ def test_the_chosen_backend_can_do_the_call_and_is_recorded(kind: str) -> None:
         x, w = numbers(rows, T, D).requires_grad_(), numbers(L, *TAPS[kind], seed=1)
         with backends.use(lag_sum="direct" if L < 2049 else "fft"):
             expected = lags(x, w)
-        with backends.recorded() as ran:
+        with backends.record_backends() as ran:
             torch.testing.assert_close(lags(x, w), expected, rtol=0, atol=1e-10)
             with torch.no_grad():
                 torch.testing.assert_close(lags(x, w), expected, rtol=0, atol=1e-10)

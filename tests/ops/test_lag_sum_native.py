@@ -10,7 +10,7 @@ from torch import Tensor
 from seqloom.analysis.count import Executed, count
 from seqloom.ops import backends
 from seqloom.ops.lag_sum import lags, native
-from seqloom.ops.native import Entry
+from seqloom.ops.native import NativeFunction
 from tests.ops.needing import needs_native
 from tests.ops.test_lag_sum import numbers
 
@@ -129,8 +129,8 @@ def test_torch_holds_the_operators_sound() -> None:
 def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     leaves, ran = inputs(2, 12, 5, 4), []
     expected = all_of_it("native", leaves)
-    called = Entry.__call__
-    monkeypatch.setattr(Entry, "__call__", lambda of, *x, **n: (ran.append(of.name), called(of, *x, **n))[1])
+    called = NativeFunction.__call__
+    monkeypatch.setattr(NativeFunction, "__call__", lambda of, *x, **n: (ran.append(of.name), called(of, *x, **n))[1])
     torch._dynamo.reset()
     for dynamic in (False, True):
         actual = all_of_it("native", leaves, torch.compile(lags, fullgraph=True, backend="aot_eager", dynamic=dynamic))
@@ -162,7 +162,7 @@ def test_without_native_code_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) 
     code.forget()
     try:
         x, w = (each.detach() for each in inputs(2, 20, 5, 12))
-        with backends.recorded() as ran:
+        with backends.record_backends() as ran:
             lags(x, w)
             lags(x, w[:, 0])
         assert set(ran["lag_sum"]) <= {"direct", "fft", "divide_and_conquer", "toeplitz"}

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.core.memory import start
-from seqloom.core.state import State, bounded, counted, length_of, measured, select
+from seqloom.core.state import State, bound_state, count_read, length_of, measure_length, select
+from seqloom.core.state_spec import start
 from seqloom.ops.lag_sum import lags, online, taps
 from seqloom.ops.lag_sum.online import blocks, kept, token
 from tests.contract.cases import CASES, Make
@@ -30,21 +30,21 @@ OURS = [
 
 def carry(z: Tensor, w: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
     """As the base of a mixer does it: the op, and the count."""
-    y, entries = online.carry(z, w, bounded(state), lengths)
-    return y, counted(entries, measured(state["length"] + lengths))
+    y, entries = online.carry(z, w, bound_state(state), lengths)
+    return y, count_read(entries, measure_length(state["length"] + lengths))
 
 
 def advance(z: Tensor, w: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
-    state = bounded(state)
+    state = bound_state(state)
     y, entries = online.advance(z, w, state, reuse)
-    return y, counted(entries, length_of(state).after(1, 1))
+    return y, count_read(entries, length_of(state).after(1, 1))
 
 
 @pytest.fixture(params=["C", "torch"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """In C and without it, so that of the blocks short ones are added up lag by lag and the others transformed."""
     if request.param == "torch":
-        monkeypatch.setattr(token, "able", lambda *_: False)
+        monkeypatch.setattr(token, "supports", lambda *_: False)
         monkeypatch.setattr(token, "available", lambda *_: False)
         monkeypatch.setattr(online, "WINDOW_PRODUCTS", 0)
     elif not all(token.available(torch.zeros(1), ndim) for ndim in (1, 3)):
@@ -90,7 +90,7 @@ def test_each_pair_meets_once(L: int) -> None:
 @pytest.mark.slow
 def test_the_cost_of_a_token_hardly_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products of T tokens under as many taps, by the blocks that ran: T log² T, not T²."""
-    monkeypatch.setattr(token, "able", lambda *_: False)
+    monkeypatch.setattr(token, "supports", lambda *_: False)
     monkeypatch.setattr(online, "WINDOW_PRODUCTS", 0)
     sizes: list[int] = []
 
@@ -232,7 +232,7 @@ def test_where_the_window_was_read_nothing_is_paid_ahead(way: str, pulls: str, m
         _, state = stepped(z[:, :20], w, begun(w, z))
     with monkeypatch.context() as patch:
         if pulls == "short":
-            patch.setattr(token, "able", lambda *_: False)
+            patch.setattr(token, "supports", lambda *_: False)
             patch.setattr(online, "WINDOW_PRODUCTS", 1 << 30)
         y, state = stepped(z[:, 20:25], w, state)
     assert y.requires_grad == (pulls == "gradients")

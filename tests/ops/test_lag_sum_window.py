@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from seqloom.analysis.measure import peak_bytes
-from seqloom.core.state import Length, bounded, measured
+from seqloom.core.state import Length, bound_state, measure_length
 from seqloom.ops.lag_sum import lags, taps, window
 
 D = 4
@@ -25,8 +25,8 @@ def begun(L: int, histories: list[Tensor], w: Tensor) -> tuple[Tensor, Length]:
     """The window after each row has read its history, and how many tokens that were."""
     lengths = torch.tensor([len(history) for history in histories])
     rows = torch.nn.utils.rnn.pad_sequence(histories, batch_first=True, padding_value=77.0)
-    empty = bounded({"past": window.empty(len(histories), L, D, w), "length": torch.zeros_like(lengths)})
-    return window.carry(rows, w, empty, "past", lengths)[1]["past"], measured(lengths)
+    empty = bound_state({"past": window.empty(len(histories), L, D, w), "length": torch.zeros_like(lengths)})
+    return window.carry(rows, w, empty, "past", lengths)[1]["past"], measure_length(lengths)
 
 
 @pytest.mark.sample(7)
@@ -37,7 +37,7 @@ def test_token_by_token_is_the_whole(kind: str, L: int, reuse: list[bool]) -> No
     z, w = numbers(2, 19, D), drawn(kind, L)
     past, result = window.empty(2, L, D, w), []
     for position, again in enumerate(reuse):
-        y, past = window.advance(z[:, position], w, past, measured(torch.full((2,), position)), again)
+        y, past = window.advance(z[:, position], w, past, measure_length(torch.full((2,), position)), again)
         result.append(y)
     torch.testing.assert_close(torch.stack(result, 1), lags(z, w), rtol=0, atol=1e-12)
 
@@ -50,7 +50,7 @@ def test_rows_that_have_read_differently(kind: str, L: int, read: tuple[int, ...
     w, z = drawn(kind, L), numbers(3, 6, D, seed=9)
     histories = [numbers(n, D, seed=row) for row, n in enumerate(read)]
     past, length = begun(L, histories, w)
-    state = bounded({"past": past, "length": length.tokens})
+    state = bound_state({"past": past, "length": length.tokens})
     piece, entries = window.carry(z, w, state, "past")
     padded, same = window.carry(z, w, state, "past", torch.tensor([6, 6, 6]))
     assert padded.equal(piece)
@@ -106,7 +106,7 @@ def test_long_sums_in_parts(monkeypatch: pytest.MonkeyPatch, read: tuple[int, ..
 @every_kind
 @pytest.mark.parametrize("read", [(6, 6), (2, 6)])
 def test_derivatives_by_differences(kind: str, read: tuple[int, int]) -> None:
-    length = measured(torch.tensor(read))
+    length = measure_length(torch.tensor(read))
 
     def advance(z: Tensor, w: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
         return window.advance(z, w, past, length, reuse=False)
@@ -123,7 +123,7 @@ def test_nothing_is_copied_where_rows_agree(kind: str, allowed: float) -> None:
     """What one token makes, in multiples of the window: for matrices and shared taps not even a copy of that."""
     L, dim = 257, 64
     w, z, past = drawn(kind, L, dim), numbers(2, dim), numbers(2, L - 1, dim)
-    length = measured(torch.full((2,), 300))
+    length = measure_length(torch.full((2,), 300))
     made = peak_bytes(lambda: window.advance(z, w, past, length, reuse=True))
     assert made <= allowed * past.nbytes + 8 * z.nbytes
 
@@ -131,7 +131,7 @@ def test_nothing_is_copied_where_rows_agree(kind: str, allowed: float) -> None:
 @every_kind
 def test_number_types(kind: str) -> None:
     w, past, z = drawn(kind, 5), numbers(2, 4, D), numbers(2, D)
-    for length in (measured(torch.tensor([7, 7])), measured(torch.tensor([3, 7]))):
+    for length in (measure_length(torch.tensor([7, 7])), measure_length(torch.tensor([3, 7]))):
         expected = window.advance(z, w, past, length, reuse=False)[0]
         y, after = window.advance(z.bfloat16(), w, past.float(), length, reuse=False)
         assert y.dtype == torch.bfloat16

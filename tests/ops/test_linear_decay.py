@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from seqloom.ops import backends
-from seqloom.ops.linear_decay import chunked, chunks, decay, native, normalised
-from seqloom.ops.linear_decay.exponential_gate import stabilized
+from seqloom.ops.linear_decay import chunked, chunks, decay, decay_with_normalizer, native
+from seqloom.ops.linear_decay.exponential_gate import stabilize_gates
 from seqloom.ops.linear_decay.weighted import parts, quotient
 from tests.ops.needing import lacking
 
@@ -380,7 +380,7 @@ def test_a_constant_decay_is_not_off_in_one_direction(backend: str, logit: float
 def test_gates_are_as_exact_as_what_they_are_made_of_however_large_the_maximum() -> None:
     log_f = 3 + 0.1 * draw(1, 1, 4096, seed=1).float()
     log_i = 20000 * torch.rand(1, 1, 4096, generator=torch.Generator().manual_seed(2))
-    g, gain, m = stabilized(log_f, log_i)
+    g, gain, m = stabilize_gates(log_f, log_i)
     assert float(m.max()) > 1e4
     eps = torch.finfo(torch.float32).eps
     exact = log_f[..., 1:].double() + (m[..., :-1].double() - m[..., 1:].double())
@@ -418,7 +418,7 @@ def test_a_normaliser_is_the_sum_of_ones(backend: str, given: str, T: int, state
     (q, k, v, g, _), weight = inputs(T, given), aside(T)["weight"]
     S = draw(B, H, K, V + 1, seed=3) if state else None
     with backends.use(linear_decay=backend):
-        y, z, after = normalised(q, k, v, g, S, weight=weight)
+        y, z, after = decay_with_normalizer(q, k, v, g, S, weight=weight)
         wanted, last = decay(q, k, torch.cat([v, torch.ones_like(v[..., :1])], -1), g, S, weight=weight)
     torch.testing.assert_close(torch.cat([y, z[..., None]], -1), wanted, rtol=0, atol=1e-11)
     torch.testing.assert_close(after, last, rtol=0, atol=1e-11)
@@ -431,7 +431,7 @@ def weighted_gradients(
     leaves = [None if x is None else x.clone().requires_grad_() for x in given_all]
     more = {name: x.clone().requires_grad_() for name, x in extra.items()}
     with backends.use(linear_decay=backend):
-        found = (normalised if ones else decay)(*leaves, **more)
+        found = (decay_with_normalizer if ones else decay)(*leaves, **more)
     sum((y * draw(*y.shape, seed=8 + n)).sum() for n, y in enumerate(found)).backward()
     return [*(y.detach() for y in found), *(x.grad for x in (*leaves, *more.values()) if x is not None)]
 
@@ -461,7 +461,7 @@ def test_derivatives_of_weights_by_differences(backend: str) -> None:
 
     def both(q: Tensor, k: Tensor, v: Tensor, g: Tensor, S: Tensor, weight: Tensor, skip: Tensor) -> tuple[Tensor, ...]:
         y, after = decay(q, k, v, g, S[..., :-1], weight=weight, skip=skip)
-        return (y, after, *normalised(q, k, v, g, S, weight=weight))
+        return (y, after, *decay_with_normalizer(q, k, v, g, S, weight=weight))
 
     with backends.use(linear_decay=backend):
         assert torch.autograd.gradcheck(both, leaves, fast_mode=True, atol=1e-8, rtol=1e-7)
@@ -473,7 +473,7 @@ def test_the_gradient_of_one_of_two_outputs(backend: str) -> None:
     leaves = [x.requires_grad_() for x in inputs(70, BY_HEAD[2])[:4]]
     for which in (0, 1):
         with backends.use(linear_decay=backend):
-            found = torch.autograd.grad(normalised(*leaves)[which].sum(), leaves, allow_unused=True)
+            found = torch.autograd.grad(decay_with_normalizer(*leaves)[which].sum(), leaves, allow_unused=True)
             split = torch.cat([leaves[2], torch.ones_like(leaves[2][..., :1])], -1)
             y, _ = decay(*leaves[:2], split, leaves[3])
             wanted = torch.autograd.grad((y[..., :-1], y[..., -1])[which].sum(), leaves, allow_unused=True)
@@ -525,6 +525,6 @@ def test_states_go_first_where_threads_would_wait(rows: int, heads: int, threads
 def test_one_token_is_read_by_the_equation_and_more_by_chunks() -> None:
     chunks_by = "chunked" if "native" in lacking("linear_decay") else "native"
     for T, wanted in ((1, "reference"), (2, chunks_by), (300, chunks_by)):
-        with backends.recorded() as ran:
+        with backends.record_backends() as ran:
             decay(*inputs(T, "nothing"))
         assert ran["linear_decay"] == [wanted]

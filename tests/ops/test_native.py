@@ -16,7 +16,7 @@ import torch
 from seqloom.ops import native
 from seqloom.ops.native import compiler, loaded, openmp, store
 from seqloom.ops.native.compiler import Unavailable
-from seqloom.ops.native.entry import Entry
+from seqloom.ops.native.entry import NativeFunction
 from seqloom.ops.native.signature import Argument
 
 SUM = """
@@ -303,7 +303,7 @@ def test_a_library_without_the_functions_that_are_called(
     assert native.library(source) is not None
     with pytest.raises(ValueError, match="the backend native of total is not available here: its library lacks sum"):
         native.size("total", source, "sum", 1)
-    Entry("total", source, "sum", "n", Argument("y", "n", torch.int64))
+    NativeFunction("total", source, "sum", "n", Argument("y", "n", torch.int64))
     native.forget()
     assert native.library(source) is None
     assert native.why(source) == f"{tmp_path / 'odd-cc'} made a library of sum.c that lacks sum"

@@ -16,7 +16,7 @@ from torch import Tensor
 import seqloom.ops
 from seqloom.ops import backends, native
 from seqloom.ops.attention import cached
-from seqloom.ops.native import Argument, Entry, Signature
+from seqloom.ops.native import Argument, NativeFunction, Signature
 from seqloom.ops.scan.selective_scan import selective
 from seqloom.ops.wkv_average import native as wkv_native
 from seqloom.ops.wkv_average import wkv
@@ -129,7 +129,7 @@ def test_lengths_out_of_range_stay_inside_the_tensor(lengths: list[int]) -> None
 
 @pytest.mark.slow
 def test_no_pointer_is_taken_elsewhere() -> None:
-    """A call of C that does not go through `Entry` would go around the check."""
+    """A call of C that does not go through `NativeFunction` would go around the check."""
     for path in OPS.rglob("*.py"):
         taken = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
         if path.parent.name != "native":
@@ -141,7 +141,7 @@ def test_every_exported_function_is_declared() -> None:
     modules = [module for name, module in sys.modules.items() if name.startswith("seqloom.ops")]
     values = [value for module in modules for value in vars(module).values()]
     values += [each for value in values if isinstance(value, dict) for each in value.values()]
-    declared = {value.name for value in values if isinstance(value, Entry)}
+    declared = {value.name for value in values if isinstance(value, NativeFunction)}
     for source in OPS.rglob("*.c"):
         for name in re.findall(r"^(?:void|int) (?:NAME\()?(\w+?)_?\)?\(", source.read_text(), re.MULTILINE):
             assert name == "omp_get_thread_num" or name in declared, (source.name, name)
@@ -168,7 +168,7 @@ def test_random_calls(seed: int) -> None:
 
 def test_native_code_that_should_be_there_is_not_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     reasons = {"native": "gcc took longer than 60 s", "triton": "no GPU"}
-    monkeypatch.setattr(backends, "lacking", lambda op: reasons)
+    monkeypatch.setattr(backends, "unavailable", lambda op: reasons)
     assert lacking("scans") == {"triton": "no GPU"}
     monkeypatch.setenv("SEQLOOM_NATIVE", "0")
     assert lacking("scans") == reasons
@@ -178,5 +178,5 @@ def test_native_code_that_should_be_there_is_not_skipped(monkeypatch: pytest.Mon
 
 
 def test_arguments_of_c_keep_their_types() -> None:
-    entry = Entry("op", wkv_native.SOURCE, "forward", "B D", Argument("k", "B D"), integer=ctypes.c_int64)
+    entry = NativeFunction("op", wkv_native.SOURCE, "forward", "B D", Argument("k", "B D"), integer=ctypes.c_int64)
     assert entry._argument_types == [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]

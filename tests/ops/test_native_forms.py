@@ -18,7 +18,7 @@ from torch.nn.functional import pad
 
 import seqloom.ops
 from seqloom.ops import backends, native
-from seqloom.ops.native import Argument, Entry
+from seqloom.ops.native import Argument, NativeFunction
 from tests.ops.native_forms import FORMS
 from tests.ops.native_forms.form import Form
 from tests.ops.needing import needs_native
@@ -152,17 +152,17 @@ def test_by_other_ways_through_a_call(name: str, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture(scope="module")
-def calls() -> dict[Entry, list[dict[str, bool]]]:
+def calls() -> dict[NativeFunction, list[dict[str, bool]]]:
     """By function of C, which of its optional inputs each call gave."""
-    whole, result = Entry.__call__, defaultdict(list)
+    whole, result = NativeFunction.__call__, defaultdict(list)
 
-    def call(entry: Entry, *tensors: Tensor | None, **numbers: int) -> int:
+    def call(entry: NativeFunction, *tensors: Tensor | None, **numbers: int) -> int:
         given = zip(entry.signature.arguments, tensors, strict=True)
         result[entry].append({argument.name: x is not None for argument, x in given if argument.optional})
         return whole(entry, *tensors, **numbers)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Entry, "__call__", call)
+        patch.setattr(NativeFunction, "__call__", call)
         for form in FORMS.values():
             case = Case(form, form.sizes[0])
             for learns in product((False, True), repeat=2) if form.learns else ((False, False),):
@@ -171,7 +171,7 @@ def calls() -> dict[Entry, list[dict[str, bool]]]:
     return result
 
 
-def entries() -> Iterator[Entry]:
+def entries() -> Iterator[NativeFunction]:
     """Every function of C that a module of the ops declares, by itself or in a table."""
     root = Path(seqloom.ops.__file__).parent
     for path in sorted(root.rglob("*.py")):
@@ -179,17 +179,17 @@ def entries() -> Iterator[Entry]:
             name = ".".join(("seqloom.ops", *path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")
             for value in vars(import_module(name)).values():
                 for each in value.values() if isinstance(value, dict) else [value]:
-                    if isinstance(each, Entry):
+                    if isinstance(each, NativeFunction):
                         yield each
 
 
-def label(entry: Entry) -> str:
+def label(entry: NativeFunction) -> str:
     return f"{entry.signature.op}: {entry.name} of {len(entry.signature.arguments)}"
 
 
 @pytest.mark.parametrize("entry", dict.fromkeys(entries()), ids=label)
 def test_every_function_has_forms_with_and_without_each_optional_input(
-    entry: Entry, calls: dict[Entry, list[dict[str, bool]]]
+    entry: NativeFunction, calls: dict[NativeFunction, list[dict[str, bool]]]
 ) -> None:
     assert calls[entry], "no form calls it: write one in tests/ops/native_forms"
 

@@ -46,7 +46,7 @@ def blocks(B: int, T: int, N: int, n: int) -> Case:
 def gates(B: int, T: int, H: int, N: int, first: bool | list[bool]) -> Case:
     fresh = first if isinstance(first, bool) else torch.tensor(first)
     sizes = ((B, T, H * N), (H, N, 2 * N), (H, 2 * N), (H * N,))
-    return Case("gated_decay", sizes, lambda *of: gated_decay.gated(*of, fresh))
+    return Case("gated_decay", sizes, lambda *of: gated_decay.gate_decay(*of, fresh))
 
 
 CASES = [
@@ -113,7 +113,7 @@ def test_the_root_of_what_is_lost_is_exact_where_nothing_fades(slow: float) -> N
     for name, kind in (("native", dtype), ("reference", torch.float64)):
         leaves = [tensor.to(kind).requires_grad_() for tensor in given]
         with backends.use(gated_decay=name):
-            a, b = gated_decay.gated(*leaves, False)
+            a, b = gated_decay.gate_decay(*leaves, False)
         found.append([a, b, *torch.autograd.grad(b.sum() + a.sum(), leaves[2:])])
     for one, other in zip(*found, strict=True):
         assert one.isfinite().all()

@@ -21,11 +21,11 @@ from seqloom.ops.attention.patterns import (
     Within,
     around,
     blocks_before,
-    fixed,
+    fixed_parts,
     local,
-    merged,
+    merge_parts,
     segment,
-    strided,
+    strided_parts,
 )
 from seqloom.ops.attention.plan import plan, terms
 
@@ -42,17 +42,17 @@ PATTERNS: dict[str, Pattern] = {
     "picture": Raster(5, 2, 3, 1, 2),
     "wide halo": Raster(6, 2, 2, 3, 5),
     "segment": segment(7),
-    "strided": strided(4)[1],
-    "strided, merged": merged(strided(4)),
-    "fixed": fixed(6, 2)[1],
-    "fixed, merged": merged(fixed(6, 2)),
+    "strided": strided_parts(4)[1],
+    "strided, merged": merge_parts(strided_parts(4)),
+    "fixed": fixed_parts(6, 2)[1],
+    "fixed, merged": merge_parts(fixed_parts(6, 2)),
     "columns": Columns((0, 9)),
     "longformer": Union((NEAR, Columns((3, 20), causal=False, without=NEAR))),
     "blockwise": Permuted((1, 2, 0)),
     "five blocks of 24": Permuted((1, 2, 3, 4, 0)),
     "bigbird": RandomBlocks(3, 1, 2, 1, 1, 0, causal=False),
     "bigbird, causal": RandomBlocks(2, 1, 2, 1, 0, 5),
-    "within": Within(merged(strided(4)), 9),
+    "within": Within(merge_parts(strided_parts(4)), 9),
 }
 every_pattern = pytest.mark.parametrize("name", PATTERNS)
 
@@ -153,10 +153,10 @@ def drawn(pattern: Pattern, n: int) -> list[str]:
 @pytest.mark.parametrize(
     ("pattern", "rows"),
     [
-        (strided(2)[0], "x.... xx... xxx.. .xxx. ..xxx"),
-        (strided(2)[1], "x.... .x... x.x.. .x.x. x.x.x"),
-        (fixed(2, 1)[0], "x.... xx... ..x.. ..xx. ....x"),
-        (fixed(2, 1)[1], "..... .x... .x... .x.x. .x.x."),
+        (strided_parts(2)[0], "x.... xx... xxx.. .xxx. ..xxx"),
+        (strided_parts(2)[1], "x.... .x... x.x.. .x.x. x.x.x"),
+        (fixed_parts(2, 1)[0], "x.... xx... ..x.. ..xx. ....x"),
+        (fixed_parts(2, 1)[1], "..... .x... .x... .x.x. .x.x."),
         (blocks_before(2, 1), "x.... xx... .xx.. .xxx. ...xx"),
         (Raster(4, 1, 2, 1, 1), "x....... xx...... .xx..... .xxx.... xxx.x... xxx.xx.. .xxx.xx. .xxx.xxx"),
         (Permuted((1, 0)), "...xx ...xx ...xx xxx.. xxx.."),
@@ -172,7 +172,7 @@ def test_blocks_of_a_shorter_row_have_no_padding() -> None:
     assert [[j for j in range(5) if row[j]] for row in seen.tolist()] == [[2], [2], [0, 1]]
 
 
-@pytest.mark.parametrize("parts", [strided(4), strided(5), fixed(4, 1), fixed(6, 3)])
+@pytest.mark.parametrize("parts", [strided_parts(4), strided_parts(5), fixed_parts(4, 1), fixed_parts(6, 3)])
 def test_p_steps_connect_every_pair(parts: tuple[Pattern, Pattern]) -> None:
     """From every i a step of each of the p = 2 parts, or one of them, leads to every j ≤ i, and no single part does."""
     near, far = (mask(part, T).double() for part in parts)
@@ -185,7 +185,7 @@ def test_random_blocks_are_other_ones_for_each_seed_and_do_not_change_as_the_tex
     patterns = [RandomBlocks(2, 1, 2, 1, 0, seed) for seed in range(20)]
     assert len({tuple(drawn(pattern, 60)) for pattern in patterns}) == 20
     assert all(torch.equal(mask(pattern, 60)[:30, :30], mask(pattern, 30)) for pattern in patterns)
-    chosen = torch.stack([patterns[0].drawn(torch.arange(10, 500))[n] for n in range(2)])
+    chosen = torch.stack([patterns[0].draw_blocks(torch.arange(10, 500))[n] for n in range(2)])
     assert bool(((chosen >= 1) & (chosen < torch.arange(10, 500) - 1)).all())
     assert 0.4 < float((chosen / torch.arange(10, 500)).mean()) < 0.6
 
@@ -194,8 +194,8 @@ def test_random_blocks_are_other_ones_for_each_seed_and_do_not_change_as_the_tex
     ("make", "words"),
     [
         (lambda: local(0), "window is 1 or more tokens, not 0"),
-        (lambda: strided(0), "stride is 1 or more tokens, not 0"),
-        (lambda: fixed(4, 5), "the summary of a segment of 4 tokens has 1 to 4 of them, not 5"),
+        (lambda: strided_parts(0), "stride is 1 or more tokens, not 0"),
+        (lambda: fixed_parts(4, 5), "the summary of a segment of 4 tokens has 1 to 4 of them, not 5"),
     ],
 )
 def test_bad_sizes(make: object, words: str) -> None:
@@ -232,6 +232,6 @@ def test_pairs_between_permuted_blocks_are_counted_without_tiles(permutation: tu
 
 def test_a_query_that_looks_at_nothing_has_no_weights() -> None:
     q = torch.randn(1, 1, 6, 4, generator=torch.Generator().manual_seed(0))
-    a = attention.weights(q, q, pattern=fixed(3, 1)[1])[0, 0]
+    a = attention.weights(q, q, pattern=fixed_parts(3, 1)[1])[0, 0]
     assert bool((a[:2] == 0).all())
     torch.testing.assert_close(a[2:].sum(1), torch.ones(4))

@@ -9,7 +9,7 @@ from seqloom.layers.linear import Linear
 from seqloom.ops import backends
 from seqloom.ops.fused.projection import LEAST, onednn, outer, project
 
-pytestmark = pytest.mark.skipif("onednn" in backends.lacking("projection"), reason="this torch has no oneDNN")
+pytestmark = pytest.mark.skipif("onednn" in backends.unavailable("projection"), reason="this torch has no oneDNN")
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -95,10 +95,10 @@ def test_large_ones_go_where_it_was_measured_to_be_faster(monkeypatch: pytest.Mo
     x, w = numbers(LEAST // 64 // 64, 64), numbers(64, 64)
     for faster, name in ((True, "onednn"), (False, "torch")):
         monkeypatch.setattr(onednn, "faster", lambda faster=faster: faster)
-        with backends.recorded() as ran:
+        with backends.record_backends() as ran:
             project(x, w)
         assert ran == {"projection": [name]}
-    with backends.recorded() as ran:
+    with backends.record_backends() as ran:
         project(x[1:], w)
     assert ran == {}
 
@@ -166,10 +166,10 @@ def test_which_library_is_faster_on_which_processor(
 
 
 def test_a_torch_without_onednn_or_its_operator_lacks_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert onednn.lacking() == {}
+    assert onednn.unavailable() == {}
     with monkeypatch.context() as patch:
         patch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-        assert onednn.lacking.__wrapped__() == {"onednn": "this torch has none"}
+        assert onednn.unavailable.__wrapped__() == {"onednn": "this torch has none"}
     with monkeypatch.context() as patch:
         patch.setattr(torch.ops, "mkldnn", object())
-        assert onednn.lacking.__wrapped__() == {"onednn": "this torch has none"}
+        assert onednn.unavailable.__wrapped__() == {"onednn": "this torch has none"}

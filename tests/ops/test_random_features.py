@@ -13,7 +13,7 @@ from seqloom.ops.random_features import LOWEST, draws, features, positive
 from seqloom.ops.random_features.reference import features_price
 
 K = 4
-DRAWS = {"independent": draws.independent, "orthogonal": draws.orthogonal}
+DRAWS = {"independent": draws.draw_independent, "orthogonal": draws.orthogonal}
 every_draw = pytest.mark.parametrize("draw", DRAWS)
 every_backend = pytest.mark.parametrize("backend", ["reference", "stable"])
 LOGARITHMS = {"softmax": features.softmax_log, "hyperbolic": features.hyperbolic_log}

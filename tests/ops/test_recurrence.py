@@ -138,7 +138,7 @@ def test_the_choice_by_size() -> None:
         ("gru", 5, torch.float32, own),
         ("gru_after", 5, torch.float32, own),
     ):
-        with backends.recorded() as ran:
+        with backends.record_backends() as ran:
             READ[cell](*drawn(cell, T, dtype))
         assert ran == {"recurrence": [wanted]}
 

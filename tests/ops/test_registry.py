@@ -89,7 +89,7 @@ def test_every_op_has_a_reference_an_example_and_a_price() -> None:
         assert "reference" in op.backends
         assert op.examples
         assert op.price is not None
-        assert op.lacking().keys() <= op.backends.keys() - {"reference"}
+        assert op.unavailable().keys() <= op.backends.keys() - {"reference"}
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def doubled(monkeypatch: pytest.MonkeyPatch) -> Op:
 
 
 def test_the_rule_chooses_unless_a_backend_is_forced(doubled: Op) -> None:
-    with backends.recorded() as ran:
+    with backends.record_backends() as ran:
         assert [doubled.choose(x) for x in (4, 5)] == ["small", "reference"]
         with backends.use(doubled="small"):
             assert doubled.choose(5) == "small"
@@ -112,7 +112,7 @@ def test_the_rule_chooses_unless_a_backend_is_forced(doubled: Op) -> None:
 
 
 def test_an_op_is_known_by_its_name(doubled: Op) -> None:
-    assert backends.known()["doubled"] == ("reference", "small")
+    assert backends.known_backends()["doubled"] == ("reference", "small")
     with pytest.raises(ValueError, match="op doubled has no backend 'smal'; did you mean 'small'"):
         backends.check({"doubled": "smal"})
 

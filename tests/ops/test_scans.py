@@ -245,7 +245,7 @@ def test_the_choice_by_size(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> 
         pytest.skip(LACKING["native"])
     for T, wanted in ((1, "reference"), (5, "native" if compiled else "blocked")):
         a, b, _ = inputs("real", 2, T)
-        with backends.recorded() as ran:
+        with backends.record_backends() as ran:
             scan(a, b)
         assert ran == {"scans": [wanted]}
 

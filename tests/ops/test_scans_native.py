@@ -9,7 +9,7 @@ from torch import Tensor
 
 from seqloom.analysis.count import count
 from seqloom.ops import backends
-from seqloom.ops.native import Entry
+from seqloom.ops.native import NativeFunction
 from seqloom.ops.native.entry import is_without_numbers
 from seqloom.ops.scan import native, scan
 from tests.ops.needing import needs_native
@@ -133,14 +133,14 @@ def test_torch_holds_the_operators_sound() -> None:
 def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     leaves, ran = inputs("complex", 2, 12, 5, False), []
     wanted = all_of_it("native", leaves)
-    called = Entry.__call__
+    called = NativeFunction.__call__
 
-    def call(entry: Entry, *tensors: Tensor | None, **numbers: int) -> object:
+    def call(entry: NativeFunction, *tensors: Tensor | None, **numbers: int) -> object:
         if not is_without_numbers(tensors):
             ran.append(entry.name)
         return called(entry, *tensors, **numbers)
 
-    monkeypatch.setattr(Entry, "__call__", call)
+    monkeypatch.setattr(NativeFunction, "__call__", call)
     torch._dynamo.reset()
     for dynamic in (False, True):
         found = all_of_it("native", leaves, torch.compile(scan, fullgraph=True, backend="aot_eager", dynamic=dynamic))
@@ -175,7 +175,7 @@ def test_without_native_code_the_reason_is_said(monkeypatch: pytest.MonkeyPatch)
     code.forget()
     try:
         a, b = numbers(2, 6, 4).tanh(), numbers(2, 6, 4, seed=1)
-        with backends.recorded() as ran:
+        with backends.record_backends() as ran:
             scan(a, b)
         assert ran == {"scans": ["blocked"]}
         with backends.use(scans="native"), pytest.raises(ValueError, match="not available here: SEQLOOM_NATIVE=0"):

@@ -258,7 +258,7 @@ def test_the_choice(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels.KERNEL, "available", lambda: compiled)
     if compiled and "native" in LACKING:
         pytest.skip(LACKING["native"])
-    with backends.recorded() as ran:
+    with backends.record_backends() as ran:
         selective(**inputs(1, 5, D, N, True))
     assert ran == {"selective_scan": ["native" if compiled else "sequential"]}
 

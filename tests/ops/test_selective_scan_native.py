@@ -9,7 +9,7 @@ from torch.autograd import forward_ad
 
 from seqloom.ops import backends
 from seqloom.ops import native as code
-from seqloom.ops.native import Entry
+from seqloom.ops.native import NativeFunction
 from seqloom.ops.scan.selective_scan import kernels, native, selective
 from tests.ops.needing import needs_native
 from tests.ops.test_selective_scan import inputs
@@ -149,8 +149,8 @@ def test_torch_holds_the_operators_sound() -> None:
 def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     given, ran = inputs(2, 12, 5, 3, True), []
     expected = all_of_it("native", given)
-    called = Entry.__call__
-    monkeypatch.setattr(Entry, "__call__", lambda of, *x, **n: (ran.append(of.name), called(of, *x, **n))[1])
+    called = NativeFunction.__call__
+    monkeypatch.setattr(NativeFunction, "__call__", lambda of, *x, **n: (ran.append(of.name), called(of, *x, **n))[1])
     torch._dynamo.reset()
     for dynamic in (False, True):
         run = torch.compile(selective, fullgraph=True, backend="aot_eager", dynamic=dynamic)
@@ -183,7 +183,7 @@ def test_without_native_code_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) 
     code.forget()
     try:
         given = inputs(2, 6, 4, 3, True)
-        with backends.recorded() as ran:
+        with backends.record_backends() as ran:
             selective(**given)
         assert ran["selective_scan"] == ["sequential"]
         assert not kernels.KERNEL.available()

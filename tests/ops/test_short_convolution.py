@@ -8,7 +8,7 @@ from jaxtyping import TypeCheckError
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
-from seqloom.core.state import measured
+from seqloom.core.state import measure_length
 from seqloom.ops import backends
 from seqloom.ops import native as code
 from seqloom.ops.fused.short_convolution import convolve, native, window_after
@@ -129,7 +129,7 @@ def test_gradients_of_parameters_and_the_lag_sum_do_not_depend_on_threads(dtype:
 def test_one_token_is_a_sequence_of_one(D: int, W: int, dtype: torch.dtype, with_bias: bool) -> None:
     x, window, taps, bias = (numbers(*sizes).to(dtype) for sizes in ((3, 1, D), (3, W - 1, D), (W, D), (D,)))
     bias = bias if with_bias else None
-    length, ones = measured(torch.full((3,), 9)), torch.ones(3, dtype=torch.long)
+    length, ones = measure_length(torch.full((3,), 9)), torch.ones(3, dtype=torch.long)
     given = window.clone()
     y, after = convolve_token(x[:, 0], taps, bias, given, length)
     torch.testing.assert_close(y, convolve(x, taps, bias, window)[:, 0])
@@ -142,7 +142,7 @@ def test_a_window_of_another_size_is_an_error() -> None:
     """The C would read behind its end."""
     x, taps, bias, small = numbers(2, 1, 4), numbers(4, 4), numbers(4), numbers(2, 2, 4)
     for call in (
-        lambda: convolve_token(x[:, 0], taps, bias, small, measured(torch.zeros(2).long())),
+        lambda: convolve_token(x[:, 0], taps, bias, small, measure_length(torch.zeros(2).long())),
         lambda: convolve(x, taps, bias, small),
     ):
         with pytest.raises((ValueError, TypeCheckError), match=r"window must be|Type-check"):
@@ -154,7 +154,7 @@ def test_without_native_code_another_backend_is_chosen(monkeypatch: pytest.Monke
     monkeypatch.setenv("SEQLOOM_NATIVE", "0")
     code.forget()
     try:
-        with backends.recorded() as ran:
+        with backends.record_backends() as ran:
             convolve(numbers(2, 6, 4), numbers(4, 4), numbers(4))
         assert ran["short_convolution"] == ["lagged"]
     finally:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import backends
-from seqloom.ops.state_space import generating, joint, krylov, low_rank, outputs, single
+from seqloom.ops.state_space import generating, krylov, low_rank, outputs, run_joint, single
 from seqloom.ops.state_space.discretise import DENSE, bilinear
 from seqloom.ops.state_space.hippo import legs, normal
 from tests.at_once import first
@@ -28,7 +28,7 @@ def turning(*shape: int, seed: int = 0) -> Tensor:
 
 def weights(model: Callable[..., object]) -> tuple[Tensor, ...]:
     A = legs(N)[0] + 0.1 * draw(N, N, seed=1)
-    if model is joint:
+    if model is run_joint:
         return A, draw(N, D, seed=2), draw(D, N, seed=3), torch.tensor(0.1, dtype=F64)
     if model is single:
         return A, draw(N, seed=2), draw(D, M, N, seed=3), draw(D, seed=4).abs() / 5
@@ -37,12 +37,12 @@ def weights(model: Callable[..., object]) -> tuple[Tensor, ...]:
 
 
 def begun(model: Callable[..., object], rows: int = B) -> Tensor:
-    if model is joint:
+    if model is run_joint:
         return draw(rows, N, seed=7)
     return draw(rows, D, N, seed=7) if model is single else turning(rows, D, H, seed=7)
 
 
-MODELS = [(joint, (method,)) for method in DENSE] + [(single, (method,)) for method in DENSE] + [(low_rank, ())]
+MODELS = [(run_joint, (method,)) for method in DENSE] + [(single, (method,)) for method in DENSE] + [(low_rank, ())]
 every_model = pytest.mark.parametrize(
     ("model", "how"), MODELS, ids=["-".join([model.__name__, *how]) for model, how in MODELS]
 )
@@ -59,9 +59,9 @@ def dense(half: Tensor) -> Tensor:
 @every_method
 @pytest.mark.parametrize("T", [1, 2, 9])
 def test_joint_is_the_recurrence(backend: str, method: str, T: int) -> None:
-    u, (A, driven, C, step), x = draw(B, T, D), weights(joint), begun(joint)
+    u, (A, driven, C, step), x = draw(B, T, D), weights(run_joint), begun(run_joint)
     with backends.use(state_space=backend):
-        y, after = joint(u, lambda: (A, driven, C, step), method, x)
+        y, after = run_joint(u, lambda: (A, driven, C, step), method, x)
     A_bar, B_bar = DENSE[method](A, driven, step)
     for b in range(B):
         state = x[b]
@@ -275,7 +275,7 @@ def test_long_sequences_in_float32(model: Callable[..., object], how: tuple[str,
     u = scale * draw(1, T, 2)
     expected, _ = model(u, lambda: exact, *how)
     leaves = [x.to(torch.complex64 if x.is_complex() else torch.float32).requires_grad_() for x in (u, *exact)]
-    state = u.new_zeros(1, 4) if model is joint else u.new_zeros(1, 2, 4)
+    state = u.new_zeros(1, 4) if model is run_joint else u.new_zeros(1, 2, 4)
     state = state + 0j if model is low_rank else state
     y, after = model(leaves[0], lambda: tuple(leaves[1:]), *how, state)
     (y.square().mean() + after.abs().sum()).backward()
@@ -325,9 +325,9 @@ def test_arguments_that_do_not_fit_raise_an_error(model: Callable[..., object], 
 
 
 def test_joint_is_exactly_causal() -> None:
-    u, system = draw(B, 70, D), weights(joint)
+    u, system = draw(B, 70, D), weights(run_joint)
     for read in (
-        lambda: joint(u, lambda: system, "bilinear")[0],
+        lambda: run_joint(u, lambda: system, "bilinear")[0],
         lambda: outputs("joint", u, lambda: system, "bilinear"),
     ):
         u[:, 40:] = 0.5
@@ -338,7 +338,7 @@ def test_joint_is_exactly_causal() -> None:
 
 def test_one_token_is_read_by_the_equation_and_more_in_parallel() -> None:
     for T, expected in ((1, "reference"), (2, "parallel")):
-        with backends.recorded() as ran:
+        with backends.record_backends() as ran:
             low_rank(draw(B, T, D), lambda: weights(low_rank))
         assert ran["state_space"] == [expected]
 

@@ -351,8 +351,8 @@ def test_what_they_execute_has_a_price() -> None:
 @pytest.mark.skipif(not gpu.why(), reason="kernels run here")
 def test_without_triton_or_a_gpu_there_is_a_reason() -> None:
     for op in ("attention", *OPS):
-        assert "triton" in backends.known()[op]
-        assert backends.lacking(op)["triton"] == gpu.why()
+        assert "triton" in backends.known_backends()[op]
+        assert backends.unavailable(op)["triton"] == gpu.why()
     x = torch.zeros(1, 3, 2)
     with backends.use(wkv_average="triton"), pytest.raises(ValueError, match="'triton' of wkv_average cannot do this"):
         wkv(x, x)
@@ -360,7 +360,7 @@ def test_without_triton_or_a_gpu_there_is_a_reason() -> None:
 
 def test_a_cpu_is_never_given_kernels_by_itself() -> None:
     x = numbers(1, 3, 2).cpu()
-    with backends.recorded() as ran:
+    with backends.record_backends() as ran:
         lags(x, x[0]), wkv(x, x), scan(x, x), decay(x[None], x[None], x[None]), selective(x, x, x[0, :2], x, x)
     assert ran
     assert all("triton" not in names for names in ran.values())

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from seqloom.analysis.count import count
 from seqloom.ops import backends
-from seqloom.ops.attention import attend, banded, everywhere, gpu
+from seqloom.ops.attention import attend, band_pattern, everywhere, gpu
 from tests.ops.kernel_runs import DEVICE, every_type, everything, numbers, runs, same
 
 SIZES = {
@@ -108,7 +108,7 @@ def test_what_it_does_not_do_is_refused() -> None:
         lambda: attend(wide, wide, few[2]),
         lambda: attend(few[0], few[1], wide),
         lambda: attend(*few, pattern=everywhere),
-        lambda: attend(*few, pattern=banded(2)),
+        lambda: attend(*few, pattern=band_pattern(2)),
         lambda: attend(*few, softcap=2.0),
         lambda: attend(few[0, :, :, :1], few[1], few[2]),
     ]
@@ -159,7 +159,7 @@ def test_the_rule_takes_narrow_heads_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("seqloom.ops.attention.gpu.device.able", lambda device: True)
     for H, T, K in ((32, 128, 4), (8, 256, 16), (8, 257, 16), (4, 128, 32)):
         q = torch.empty(1, H, T, K, device="meta")
-        with backends.recorded() as ran:
+        with backends.record_backends() as ran:
             attend(q, q, q)
         chosen += ran["attention"]
     assert chosen == ["triton", "triton", "kernel", "kernel"]

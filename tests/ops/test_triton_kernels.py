@@ -63,7 +63,7 @@ def alone(*words: str, **setting: str) -> subprocess.CompletedProcess[str]:
 def test_the_list_has_kernels_and_not_what_they_call() -> None:
     listed = kernels()
     assert "seqloom.ops.wkv_average.gpu_kernels.forward" in listed
-    assert "seqloom.ops.wkv_average.gpu_kernels.between" not in listed
+    assert "seqloom.ops.wkv_average.gpu_kernels.interpolate" not in listed
     assert "seqloom.ops.linear_decay.gpu_kernels.tile" not in listed
 
 

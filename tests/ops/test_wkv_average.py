@@ -270,7 +270,7 @@ def test_the_choice_by_size(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> 
         pytest.skip(LACKING["native"])
     for rows, dim, expected in ((1, 8, "doubling"), (4, 64, "sequential")):
         expected = "native" if compiled else expected
-        with backends.recorded() as ran:
+        with backends.record_backends() as ran:
             wkv(numbers(rows, 5, dim), numbers(rows, 5, dim))
         assert ran == {"wkv_average": [expected]}
 

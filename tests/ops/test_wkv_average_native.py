@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import backends
-from seqloom.ops.native import Entry
+from seqloom.ops.native import NativeFunction
 from seqloom.ops.wkv_average import empty, native, wkv
 from tests.ops.needing import needs_native
 from tests.ops.test_wkv_average import numbers
@@ -122,8 +122,8 @@ def test_torch_holds_the_operators_sound() -> None:
 def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     leaves, ran = inputs(2, 12, 5, torch.float64), []
     expected = all_of_it("native", leaves)
-    called = Entry.__call__
-    monkeypatch.setattr(Entry, "__call__", lambda of, *x, **n: (ran.append(of.name), called(of, *x, **n))[1])
+    called = NativeFunction.__call__
+    monkeypatch.setattr(NativeFunction, "__call__", lambda of, *x, **n: (ran.append(of.name), called(of, *x, **n))[1])
     torch._dynamo.reset()
     for dynamic in (False, True):
         actual = all_of_it("native", leaves, torch.compile(wkv, fullgraph=True, backend="aot_eager", dynamic=dynamic))
@@ -158,7 +158,7 @@ def test_without_native_code_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) 
     code.forget()
     try:
         k = numbers(2, 6, 40)
-        with backends.recorded() as ran:
+        with backends.record_backends() as ran:
             wkv(k, k)
         assert ran == {"wkv_average": ["doubling"]}
         with (

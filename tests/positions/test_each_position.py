@@ -10,7 +10,7 @@ from seqloom.analysis.count import count
 from seqloom.core.model import Model
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.models.encoder import Encoder, EncoderConfig
-from seqloom.ops.backends import known, use
+from seqloom.ops.backends import known_backends, use
 from seqloom.positions import kinds
 
 DIM, VOCAB, T = 12, 11, 10
@@ -101,7 +101,7 @@ def test_each_position_distinguishes_the_order_of_tokens(case: str) -> None:
 @every_position
 def test_it_is_priced_as_counted(case: str, causal: bool, window: int | None) -> None:
     model, ids = built(case, causal, window, kv_heads=1), drawn(1)[:, :6]
-    with torch.no_grad(), use(**{op: "reference" for op, names in known().items() if "reference" in names}):
+    with torch.no_grad(), use(**{op: "reference" for op, names in known_backends().items() if "reference" in names}):
         executed = count(lambda: model(ids).softmax(-1))
     price = model.cost(6)
     assert (price.mul, price.add, price.div, price.exp) == (executed.mul, executed.add, executed.div, executed.exp)

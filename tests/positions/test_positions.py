@@ -18,7 +18,7 @@ from seqloom.mixers import mixer_config
 from seqloom.mixers.attention.attention import AttentionConfig
 from seqloom.mixers.state_space.spade import SpadeConfig
 from seqloom.models.decoder import Decoder, DecoderConfig
-from seqloom.ops.backends import known, use
+from seqloom.ops.backends import known_backends, use
 from seqloom.positions import FILES, kinds
 from seqloom.positions.learned import LearnedConfig
 from seqloom.positions.none import NoPositionConfig
@@ -116,8 +116,8 @@ def test_products_depend_on_how_far_apart_tokens_are() -> None:
     plain.load_state_dict(model.state_dict())
     assert not torch.allclose(plain(ids), model(ids))
     mixer, x = model.blocks[0].mixer, torch.randn(2, 5, DIM, dtype=torch.float64)
-    q, k, _ = mixer.projected(x)
-    later_q, later_k, _ = mixer.projected(x, torch.tensor([3, 700]))
+    q, k, _ = mixer.project(x)
+    later_q, later_k, _ = mixer.project(x, torch.tensor([3, 700]))
     assert not torch.allclose(later_q, q)
     torch.testing.assert_close(later_q @ later_k.mT, q @ k.mT)
 
@@ -162,7 +162,7 @@ def test_attention_with_it_keeps_the_contract(promise: Promise, form: str) -> No
 def test_a_model_of_it_is_priced_as_counted() -> None:
     model = built(position="rotary", dropout=0.0)
     ids = torch.randint(VOCAB, (1, 5))
-    with torch.no_grad(), use(**{op: "reference" for op, names in known().items() if "reference" in names}):
+    with torch.no_grad(), use(**{op: "reference" for op, names in known_backends().items() if "reference" in names}):
         executed = count(lambda: model(ids).softmax(-1))
     price = model.cost(5)
     assert (price.mul, price.add, price.exp) == (executed.mul, executed.add, executed.exp)

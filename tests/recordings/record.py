@@ -19,8 +19,8 @@ from seqloom.core.cost import NAMES, Cost
 from seqloom.core.mixer_config import kinds
 from seqloom.data.windows import Windows
 from seqloom.models.decoder import Decoder
+from seqloom.studies.candidates import parse_candidate
 from seqloom.studies.compare import Compare
-from seqloom.studies.contenders import contender
 from seqloom.studies.summary import compare
 from seqloom.training.loop import seed_step
 from seqloom.training.optimizers import optimizer
@@ -91,7 +91,7 @@ def _counts(cost: Cost) -> list[int | str]:
 
 def comparison(folder: Path) -> dict[str, dict[str, float]]:
     """The rows of a comparison of three mixers, two seeds each, trained for 30 batches; its clocks left out."""
-    contenders = [contender(name) for name in COMPARED]
+    contenders = [parse_candidate(name) for name in COMPARED]
     changes = [*SETTINGS, "training.batches=30"]
     result = compare(Compare(contenders, "tiny", changes, source=SOURCE, seeds=2), folder / "compare")
     return {each.name: {name: each.value(name) for name in LOSSES} for each in result.contenders}

@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 import seqloom
-from seqloom.core.progress import silent
+from seqloom.core.progress import show_nothing
 from seqloom.core.state import flat
 from seqloom.retrieval.building import build
 from seqloom.runs.layout import identity
 from seqloom.runs.metrics import read
 from seqloom.training.config import RunConfig
-from seqloom.training.preparation import prepared
+from seqloom.training.preparation import prepare_run
 from seqloom.training.recipes import RECIPES
 from seqloom.training.settings import resolve
 from seqloom.training.train import train
@@ -159,11 +159,11 @@ def _changes(case: str) -> tuple[str, list[str]]:
 def _store(home: Path) -> Path:
     """The store of a model that was trained a little."""
     config = resolve("tiny", [*EVERY, *TEXT, *FROZEN])
-    corpus = prepared(config)[1]
+    corpus = prepare_run(config)[1]
     assert corpus is not None
     train(config, home / "run", say=lambda line: None)
     model = seqloom.load(home / "run")
-    return build(model, corpus.train, home / "store", source="stories", run=str(home / "run"), show=silent).folder
+    return build(model, corpus.train, home / "store", source="stories", run=str(home / "run"), show=show_nothing).folder
 
 
 def training(case: str, home: Path) -> dict[str, Any]:

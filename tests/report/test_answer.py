@@ -3,7 +3,7 @@
 import pytest
 
 from seqloom.report.answer import sentences, smallest_difference
-from seqloom.report.comparison import Column, Comparison, Contender, Origin, Text
+from seqloom.report.comparison import Candidate, Column, Comparison, Origin, Text
 
 Row = tuple[str, str, float | None, float | None]
 """name, kind, held-out loss, and the adjusted p of its difference to `a`"""
@@ -12,7 +12,7 @@ Row = tuple[str, str, float | None, float | None]
 def made(rows: list[Row], floor: float | None = None, seeds: int = 3, baseline: str = "a") -> Comparison:
     base = next((loss for name, _, loss, _ in rows if name == baseline), None)
     contenders = [
-        Contender(name=name, kind=kind, row=row(name, loss, p, base if name != baseline else None), runs=[])
+        Candidate(name=name, kind=kind, row=row(name, loss, p, base if name != baseline else None), runs=[])
         for name, kind, loss, p in rows
     ]
     return Comparison(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from seqloom.report import page
-from seqloom.report.measured import measured
+from seqloom.report.measured import list_measured
 from seqloom.report.needs import needs
 from seqloom.report.page import Report
 from seqloom.report.read import read
@@ -45,7 +45,7 @@ def test_a_report_of_one_number(tmp_path: Path, part: str, number: float) -> Non
 
     rows = read(changed(tmp_path, change))
     assert len(Report.from_rows(rows).table) == 7
-    assert all(need.taken for need in needs(measured(rows)))
+    assert all(need.taken for need in needs(list_measured(rows)))
 
 
 def test_a_page_of_minus_ones(tmp_path: Path) -> None:

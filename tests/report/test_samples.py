@@ -2,11 +2,11 @@
 
 import pytest
 
-from seqloom.report.samples import EDGES, STEPS, UNFINISHED, Span, joined
+from seqloom.report.samples import EDGES, STEPS, UNFINISHED, Span, join_spans
 
 
 def test_joined() -> None:
-    result = joined([("a", 0.5), ("", 0.5), ("", 0.5), ("🐑", 0.8), ("", 0.25)])
+    result = join_spans([("a", 0.5), ("", 0.5), ("", 0.5), ("🐑", 0.8), ("", 0.25)])
     assert [(span.text, span.tokens) for span in result] == [("a", 1), ("🐑", 3), (UNFINISHED, 1)]
     assert [span.probability for span in result] == pytest.approx([0.5, 0.2, 0.25])
     assert [span.share for span in result] == ["50%", "20%, 3 tokens", "25%"]

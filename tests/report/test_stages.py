@@ -9,7 +9,7 @@ pytest.importorskip("altair", reason="altair is not installed")
 
 from seqloom.report import losses
 from seqloom.report.read import read
-from seqloom.runs.rows import checked, encode
+from seqloom.runs.rows import encode, parse_row
 from tests.report.making import comparison
 
 
@@ -18,7 +18,7 @@ def staged(out: Path, border: int) -> Path:
     comparison(out, steps=300, seeds=1)
     name = json.loads((out / "comparison.json").read_text(encoding="utf-8"))["contenders"][0]["runs"][0]
     path = out / name / "metrics.jsonl"
-    rows = [row for line in path.read_bytes().splitlines() if (row := checked(line)) is not None]
+    rows = [row for line in path.read_bytes().splitlines() if (row := parse_row(line)) is not None]
     written = [{**row, "stage": 1 + (row["step"] > border)} if "seconds" in row else row for row in rows]
     path.write_bytes(b"".join(encode(row) for row in written))
     return out

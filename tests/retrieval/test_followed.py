@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from seqloom.core.progress import silent
+from seqloom.core.progress import show_nothing
 from seqloom.retrieval import followed as module
 from seqloom.retrieval.building import build
-from seqloom.retrieval.followed import followed, without_own
-from seqloom.retrieval.lookup import opened
+from seqloom.retrieval.followed import following_tokens, without_own
+from seqloom.retrieval.lookup import load_store
 from seqloom.retrieval.store import Store
-from seqloom.runs.layout import sealed
+from seqloom.runs.layout import seal_settings
 from seqloom.runs.manifest import Damaged
 from tests.retrieval.test_knn import built, distinct, model
 from tests.retrieval.test_store import resealed
@@ -31,7 +31,7 @@ def by_sorting(store: Store, k: int) -> list[list[int]]:
 @pytest.mark.parametrize("k", [1, 4, 35])
 def test_it_is_of_the_nearest_others(k: int, tmp_path: Path) -> None:
     store = built(model(), tmp_path / "store", distinct())
-    table = followed(store, k, silent)
+    table = following_tokens(store, k, show_nothing)
     assert table.tolist() == by_sorting(store, k)
     with_own = store.keys.double()
     nearest = (with_own[:, None] - with_own[None]).square().sum(2).argsort(1)[:, 0]
@@ -70,39 +70,39 @@ def test_it_resumes_where_it_was_stopped_and_is_read_again(tmp_path: Path, monke
 
     for after in (2, 1):
         with pytest.raises(Stopped):
-            followed(store, 3, stopping(after))
+            following_tokens(store, 3, stopping(after))
     assert begun == [0, 15]
     (tmp_path / "store/followed-3/values.bin").open("ab").write(b"cut off")  # what was not noted is written again
-    table = followed(store, 3, stopping(99))
+    table = following_tokens(store, 3, stopping(99))
     assert begun[2:] == [25]
     assert table.tolist() == by_sorting(store, 3)
     assert not (tmp_path / "store/followed-3.json").exists()
-    assert np.array_equal(followed(store, 3, stopping(0)), table), "it is not made again"
+    assert np.array_equal(following_tokens(store, 3, stopping(0)), table), "it is not made again"
     assert len(begun) == 3
 
 
 def test_impossible_tables(tmp_path: Path) -> None:
     store = built(model(), tmp_path / "store", distinct())
     with pytest.raises(ValueError, match=r"k is 36, and .* holds 35 keys besides a token's own: choose a smaller k"):
-        followed(store, 36, silent)
-    followed(store, 2, silent)
+        following_tokens(store, 36, show_nothing)
+    following_tokens(store, 2, show_nothing)
     path = tmp_path / "store/followed-2/values.bin"
     data = path.read_bytes()
     path.write_bytes(bytes([data[0] ^ 1]) + data[1:])
     with pytest.raises(Damaged, match=r"values\.bin"):
-        followed(store, 2, silent)
+        following_tokens(store, 2, show_nothing)
     path.write_bytes(data[:-1])
     with pytest.raises(Damaged, match=r"values\.bin"):
-        followed(store, 2, silent)
+        following_tokens(store, 2, show_nothing)
 
 
 @pytest.mark.parametrize("token", [-2, 14])
 def test_tokens_that_are_not_in_the_store(tmp_path: Path, token: int) -> None:
     store = built(model(), tmp_path / "store", distinct())
-    followed(store, 2, silent)
+    following_tokens(store, 2, show_nothing)
     resealed(tmp_path / "store/followed-2", "values.bin", lambda values: values.put(3, token))
     with pytest.raises(Damaged, match="followed-2 has tokens that are not in the store"):
-        followed(store, 2, silent)
+        following_tokens(store, 2, show_nothing)
 
 
 @pytest.mark.parametrize(
@@ -111,22 +111,24 @@ def test_tokens_that_are_not_in_the_store(tmp_path: Path, token: int) -> None:
 def test_a_record_that_no_build_wrote(record: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "AT_ONCE", 5)
     store = built(model(), tmp_path / "store", distinct())
-    (tmp_path / "store/followed-3.json").write_bytes(sealed(record))
+    (tmp_path / "store/followed-3.json").write_bytes(seal_settings(record))
     with pytest.raises(ValueError, match=r"followed-3\.json|parts: ") as raised:
-        followed(store, 3, silent)
+        following_tokens(store, 3, show_nothing)
     assert "\n" not in str(raised.value)
 
 
 def test_a_store_that_names_no_run(tmp_path: Path) -> None:
     built(model(), tmp_path / "store")
     with pytest.raises(ValueError, match="does not name the run of its model: build it with `seqloom knn build`"):
-        opened(tmp_path / "store")
+        load_store(tmp_path / "store")
 
 
 @pytest.mark.slow
 def test_where_the_run_lies_is_no_part_of_the_store(tmp_path: Path) -> None:
     first = built(model(), tmp_path / "store", run="runs/plain")
-    again = build(model(), distinct(), tmp_path / "other", source="elsewhere", run="runs/moved", step=3, show=silent)
+    again = build(
+        model(), distinct(), tmp_path / "other", source="elsewhere", run="runs/moved", step=3, show=show_nothing
+    )
     moved = built(model(), tmp_path / "store", run="runs/moved")
     assert moved.config.run == "runs/plain"
     assert first.config.digest == moved.config.digest != again.config.digest

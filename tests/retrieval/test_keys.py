@@ -35,7 +35,7 @@ def ids() -> Tensor:
 def read_by_the_last(model: Any, tokens: Tensor) -> Tensor:
     """What the last second sublayer is called with, or the output layer where there is none."""
     given: list[Tensor] = []
-    channel = model.blocks[-1].channel
+    channel = model.blocks[-1].ffn_sublayer
     if channel is None:
         original = model.head.forward
         model.head.forward = lambda x: (given.append(x), original(x))[1]

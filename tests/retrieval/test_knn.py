@@ -14,7 +14,7 @@ from torch import Tensor
 
 import seqloom
 from seqloom.core.model import Model
-from seqloom.core.progress import silent
+from seqloom.core.progress import show_nothing
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.reading import remembering, score_reading
 from seqloom.evaluation.scores import score
@@ -52,7 +52,7 @@ def distinct() -> Tokens:
 
 
 def built(reader: Model, folder: Path, of: Tokens | None = None, **settings: Any) -> Store:
-    return build(reader, text() if of is None else of, folder, source="text", show=silent, **settings)
+    return build(reader, text() if of is None else of, folder, source="text", show=show_nothing, **settings)
 
 
 @pytest.mark.slow
@@ -179,14 +179,14 @@ def test_tuning_is_the_score_of_each(tmp_path: Path) -> None:
     reader, held = model(), text(1)
     store = built(reader, tmp_path / "store", distinct())
     ks, weights, temperatures = [1, 7, 36], [0.1, 0.6], [1.0, 20.0]
-    result = tune(reader, store, held, ks=ks, weights=weights, temperatures=temperatures, batch=2, show=silent)
+    result = tune(reader, store, held, ks=ks, weights=weights, temperatures=temperatures, batch=2, show=show_nothing)
     assert result.plain == pytest.approx(score(reader, held).loss, rel=1e-6)
     assert len(result.losses) == 12
     for mix, loss in result.losses.items():
         with Neighbors(reader, store, mix) as neighbors:
             assert loss == pytest.approx(score(reader, held, neighbors=neighbors).loss, rel=1e-5)
     assert result.losses[result.best] == min(result.losses.values())
-    store.tuned(result.best, {"plain": result.plain})
+    store.write_tuning(result.best, {"plain": result.plain})
     assert Neighbors(reader, store).mix == result.best
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from seqloom.core.progress import silent
+from seqloom.core.progress import show_nothing
 from seqloom.retrieval import search
 from seqloom.retrieval.search import Exact, search_of, write_lists
 from seqloom.retrieval.store import Store, StoreConfig
@@ -20,7 +20,7 @@ def store(folder: Path, lists: int | None = None, probes: int = 32) -> Store:
     config = StoreConfig(entries=N, dim=D, lists=lists, probes=probes, **sums)
     if lists is not None:
         (folder / "entries").mkdir()
-        write_lists(folder / "entries/lists.faiss", keys.numpy(), lists, silent)
+        write_lists(folder / "entries/lists.faiss", keys.numpy(), lists, show_nothing)
     return Store(folder, config, keys, torch.arange(N, dtype=torch.int32))
 
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from seqloom.core.model import Model
-from seqloom.core.progress import silent
+from seqloom.core.progress import show_nothing
 from seqloom.evaluation.scores import score
-from seqloom.retrieval.followed import followed
+from seqloom.retrieval.followed import following_tokens
 from seqloom.retrieval.neighbors import Neighbors
 from seqloom.retrieval.store import Mix, open_store
 from seqloom.runs import manifest
-from seqloom.runs.layout import sealed
+from seqloom.runs.layout import seal_settings
 from seqloom.runs.manifest import Damaged
 from tests.retrieval.test_knn import VOCAB, built, model, text
 
@@ -57,7 +57,7 @@ def test_a_received_store_writes_to_no_other_folder(tmp_path: Path, name: str) -
     (tmp_path / "mine").mkdir()
     (tmp_path / "store" / name).symlink_to(tmp_path / "mine")
     with pytest.raises(ValueError, match=f"store/{name} is a link"):
-        followed(built(reader, tmp_path / "store"), 3, silent)
+        following_tokens(built(reader, tmp_path / "store"), 3, show_nothing)
     assert list((tmp_path / "mine").iterdir()) == []
 
 
@@ -126,7 +126,7 @@ SEALED = {
 def test_a_choice_that_tuning_did_not_write(how: str, tmp_path: Path) -> None:
     store = built(model(), tmp_path / "store")
     content, words = SEALED[how]
-    (tmp_path / "store/tuned.json").write_bytes(sealed(content))
+    (tmp_path / "store/tuned.json").write_bytes(seal_settings(content))
     with pytest.raises(ValueError, match=words) as raised:
         store.mix()
     assert "\n" not in str(raised.value)
@@ -150,7 +150,7 @@ def test_settings_that_no_build_wrote(how: str, tmp_path: Path) -> None:
     config = json.loads(path.read_text())
     del config["sha256"]
     change(config)
-    path.write_bytes(sealed(config))
+    path.write_bytes(seal_settings(config))
     with pytest.raises(ValueError, match=words) as raised:
         open_store(tmp_path / "store", reader)
     assert "\n" not in str(raised.value)
@@ -160,12 +160,12 @@ RECORDS: dict[str, object] = {
     "not sealed": {"parts": 1, "entries": 6},
     "nothing": b"",
     "a list": b"[]",
-    "no numbers": sealed({"parts": "one", "entries": None}),
-    "negative": sealed({"parts": -1, "entries": -6}),
-    "too few tokens": sealed({"parts": 2, "entries": 3}),
-    "too many tokens": sealed({"parts": 1, "entries": 10**30}),
-    "too many windows": sealed({"parts": 10**30, "entries": 37}),
-    "other names": sealed({"windows": 1, "entries": 6}),
+    "no numbers": seal_settings({"parts": "one", "entries": None}),
+    "negative": seal_settings({"parts": -1, "entries": -6}),
+    "too few tokens": seal_settings({"parts": 2, "entries": 3}),
+    "too many tokens": seal_settings({"parts": 1, "entries": 10**30}),
+    "too many windows": seal_settings({"parts": 10**30, "entries": 37}),
+    "other names": seal_settings({"windows": 1, "entries": 6}),
 }
 
 

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from seqloom.runs import manifest
-from seqloom.runs.layout import Run, identity, sealed
+from seqloom.runs.layout import Run, identity, seal_settings
 
 STEP = "step_00000000"
 TERABYTE = 2**40
@@ -44,7 +44,7 @@ def seal(run: Path, change: Callable[[dict[str, Any]], object] = lambda files: N
         if path.is_file() and path.stat().st_size < TERABYTE
     }
     change(files)
-    (folder / manifest.NAME).write_bytes(manifest._sealed({"files": files, "format": 1}))
+    (folder / manifest.NAME).write_bytes(manifest._seal_body({"files": files, "format": 1}))
 
 
 def settings(change: Callable[[dict[str, Any]], object]) -> Wreck:
@@ -53,7 +53,7 @@ def settings(change: Callable[[dict[str, Any]], object]) -> Wreck:
     def wreck(run: Path) -> None:
         values = Run(run).settings
         change(values)
-        (run / "config.json").write_bytes(sealed(values))
+        (run / "config.json").write_bytes(seal_settings(values))
         meta(lambda message: message["meta"].update(run=identity(values)))(run)
 
     return wreck
@@ -224,7 +224,7 @@ WRECKS: dict[str, tuple[Wreck, str]] = {
         "does not give the size and sum of meta.json",
     ),
     "files that are a list": (
-        lambda run: (checkpoint(run) / manifest.NAME).write_bytes(manifest._sealed({"files": ["x"], "format": 1})),
+        lambda run: (checkpoint(run) / manifest.NAME).write_bytes(manifest._seal_body({"files": ["x"], "format": 1})),
         "manifest.json names no files",
     ),
     "checkpoints that are a link": (_moved, "checkpoints is a link"),

@@ -13,7 +13,7 @@ import pytest
 from seqloom.mixers import kinds, mixer_config
 from seqloom.mixers.linear.linear import LinearConfig
 from seqloom.runs import module_source, notebook_source
-from seqloom.runs.code import changed, changed_words, codes, of_meta, unwritten
+from seqloom.runs.code import changed_kinds, changed_words, codes, of_meta, unwritten_kinds
 from seqloom.training.settings import resolve
 
 PACKAGE = {
@@ -166,7 +166,7 @@ def test_a_helper_of_a_notebook_that_is_defined_again(notebook: Notebook) -> Non
     before = codes(kind())
     assert before.keys() == {"noted"}
     exec(CELLS[1].replace("*", "+"), vars(sys.modules["__main__"]))
-    assert changed(before, codes(kind())) == ["noted"]
+    assert changed_kinds(before, codes(kind())) == ["noted"]
 
 
 def test_our_mixers_count_with_their_version(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,15 +190,15 @@ def test_a_class_that_derives_from_ours_counts_with_both(monkeypatch: pytest.Mon
     before = codes(Derived())
     assert before.keys() == {"derived"}
     monkeypatch.setattr(LinearConfig, "equation_version", 2)
-    assert changed(before, codes(Again())) == ["derived"]
+    assert changed_kinds(before, codes(Again())) == ["derived"]
 
 
 def test_what_has_changed() -> None:
-    assert changed({}, {}) == changed({"own": "a", "she": 2}, {"own": "a", "she": 2}) == []
-    assert changed({"own": "a"}, {"own": "b", "she": 2}) == ["own", "she"]
-    assert changed({"she": 2}, {}) == ["she"]
-    assert changed({}, {"own": "a"}) == []
-    assert unwritten({}, {"own": "a", "she": 2}) == ["own"]
+    assert changed_kinds({}, {}) == changed_kinds({"own": "a", "she": 2}, {"own": "a", "she": 2}) == []
+    assert changed_kinds({"own": "a"}, {"own": "b", "she": 2}) == ["own", "she"]
+    assert changed_kinds({"she": 2}, {}) == ["she"]
+    assert changed_kinds({}, {"own": "a"}) == []
+    assert unwritten_kinds({}, {"own": "a", "she": 2}) == ["own"]
     assert changed_words(["own", "she"]) == "own's and she's code changed since"
 
 

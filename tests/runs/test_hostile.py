@@ -16,7 +16,7 @@ import torch
 import seqloom
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.runs.layout import Run
-from seqloom.runs.model import described
+from seqloom.runs.model import describe_weights
 from tests.runs.hostile import FILES, WRECKS
 
 GIB = 2**30
@@ -85,7 +85,7 @@ def test_every_flipped_bit_is_an_error(run: Path, tmp_path: Path, name: str) -> 
 def test_what_a_model_is_described_as_is_what_it_is(run: Path) -> None:
     mixers = [{"kind": "rwkv"}, {"kind": "me"}, {"kind": "s4d"}]
     model = seqloom.decoder(mixers, vocab=30, dim=8, depth=5, context=6, channel="channel_mix")
-    shapes = {name: (tensor.shape, tensor.dtype) for name, tensor in described(Run(run), model.config).items()}
+    shapes = {name: (tensor.shape, tensor.dtype) for name, tensor in describe_weights(Run(run), model.config).items()}
     assert shapes == {name: (tensor.shape, tensor.dtype) for name, tensor in model.state_dict().items()}
 
 

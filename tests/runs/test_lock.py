@@ -12,7 +12,7 @@ import pytest
 from filelock import lock_descriptor
 
 from seqloom.runs.layout import make_folder
-from seqloom.runs.lock import held, lock
+from seqloom.runs.lock import is_held, lock
 
 HOLD = "import sys, time; from seqloom.runs.lock import lock\nwith lock(sys.argv[1]): print('held', flush=True); {}"
 LIMIT = 20
@@ -125,17 +125,17 @@ for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_NOFOLLOW", "register_at_f
     delattr(os, name)
 del signal.SIGHUP
 sys.modules["fcntl"] = None
-from seqloom.runs.lock import held, lock
+from seqloom.runs.lock import is_held, lock
 from seqloom.training.signals import Stop
 folder = sys.argv[1]
 with Stop(), lock(folder):
-    assert held(folder)
+    assert is_held(folder)
     try:
         with lock(folder):
             pass
     except ValueError as error:
         print(error)
-assert not held(folder)
+assert not is_held(folder)
 """
 """what is there on Windows, as far as another system can have so little"""
 
@@ -165,7 +165,7 @@ def test_the_first_byte_need_not_be_read(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_one_that_asks_is_no_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`held` locks the file for an instant, in which a run that begins must not be refused."""
+    """`is_held` locks the file for an instant, in which a run that begins must not be refused."""
     make_folder(tmp_path)
     with lock(tmp_path):
         pass
@@ -174,8 +174,8 @@ def test_one_that_asks_is_no_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("seqloom.runs.lock.time.sleep", lambda seconds: os.close(asking))
     with lock(tmp_path):
         monkeypatch.undo()
-        assert held(tmp_path)
-    assert not held(tmp_path)
+        assert is_held(tmp_path)
+    assert not is_held(tmp_path)
 
 
 def _hold(folder: Path) -> None:

@@ -141,7 +141,7 @@ def _alike(mixer: Mixer, state: State, fits: State) -> bool:
 
 def _growing(mixer: Mixer, name: str) -> int:
     """The axis of an entry that grows; -1 for the others."""
-    entry = mixer.memory.get(name)
+    entry = mixer.state_spec.get(name)
     return -1 if entry is None or not entry.grows else 1 + entry.axis
 
 

@@ -11,19 +11,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seqloom.core.memory import start
 from seqloom.core.state import Length, State
+from seqloom.core.state_spec import start
 from seqloom.ops import backends, delta_rule, lag_sum, linear_decay, wkv_average
 from seqloom.ops import scan as scans
 from seqloom.ops.attention import attend, cached, sparse
 from seqloom.ops.attention.forgetting import forgetting
-from seqloom.ops.attention.patterns import RandomBlocks, fixed, local, merged, strided
+from seqloom.ops.attention.patterns import RandomBlocks, fixed_parts, local, merge_parts, strided_parts
 from seqloom.ops.fused import gated_decay, gated_norm, small_blocks
 from seqloom.ops.fused.short_convolution import convolve
 from seqloom.ops.lag_sum import online
-from seqloom.ops.native import Entry, Signature
+from seqloom.ops.native import NativeFunction, Signature
 from seqloom.ops.past import ring
-from seqloom.ops.past.cache import written
+from seqloom.ops.past.cache import write_token
 from seqloom.ops.recurrence import slstm
 from seqloom.ops.scan.selective_scan import selective
 from tests.ops.cells import CELLS, GATES
@@ -86,7 +86,9 @@ def _scan(chance: random.Random, draw: Draw) -> Call:
 
 def _tiles(chance: random.Random, draw: Draw) -> Call:
     (B, T, _), width = _sizes(chance), chance.choice([16, 32])
-    pattern = chance.choice([local(5), merged(strided(16)), merged(fixed(16, 2)), RandomBlocks(16, 1, 1, 1, 0, 0)])
+    pattern = chance.choice(
+        [local(5), merge_parts(strided_parts(16)), merge_parts(fixed_parts(16, 2)), RandomBlocks(16, 1, 1, 1, 0, 0)]
+    )
     return Call(
         lambda q, k, v: sparse.attend(q, k, v, [pattern, pattern]),
         [draw(B, 2, 16 * T, width) for _ in range(3)],
@@ -113,10 +115,10 @@ def _cached_token(chance: random.Random, draw: Draw) -> Call:
         Signature("attention", *cached.READS).bind(q, k, v, keys, values, length)
         if q.shape[1] % max(k.shape[1], 1) or keys.shape[2] < 1:
             raise ValueError("heads do not divide, or there is no slot")
-        if cached.able(q, k, v, keys, values):
+        if cached.supports(q, k, v, keys, values):
             return cached.attend(q, k, v, keys, values, length), keys, values
         size = keys.shape[2]
-        keys, values = (written(cache, Length(length), new, True) for cache, new in ((keys, k), (values, v)))
+        keys, values = (write_token(cache, Length(length), new, True) for cache, new in ((keys, k), (values, v)))
         y = attend(q, keys, values, query_time=length[:, None], key_time=ring.times(size, length + 1))
         return y, keys, values
 
@@ -156,7 +158,9 @@ def _normed(chance: random.Random, draw: Draw) -> Call:
     gate: Any = chance.choice(["none", "silu", "sigmoid", "silu first"])
     gain = draw(H, V) if gate == "silu first" else draw(V)
     given = [draw(B, T, H, V), None if gate == "none" else draw(B, T, H * V), gain]
-    return Call(lambda y, z, gain: gated_norm.normed(y, z, gain, 0.1, gate), given, "gated_norm", "native", "reference")
+    return Call(
+        lambda y, z, gain: gated_norm.normalize(y, z, gain, 0.1, gate), given, "gated_norm", "native", "reference"
+    )
 
 
 def _blocks(chance: random.Random, draw: Draw) -> Call:
@@ -167,7 +171,7 @@ def _blocks(chance: random.Random, draw: Draw) -> Call:
 def _gates(chance: random.Random, draw: Draw) -> Call:
     (B, T, N), H, fresh = _sizes(chance), chance.choice([1, 3]), chance.random() < 0.5
     given = [draw(B, T, H * N), draw(H, N, 2 * N), draw(H, 2 * N), draw(H * N)]
-    return Call(lambda *of: gated_decay.gated(*of, fresh), given, "gated_decay", "native", "reference")
+    return Call(lambda *of: gated_decay.gate_decay(*of, fresh), given, "gated_decay", "native", "reference")
 
 
 def _wkv(chance: random.Random, draw: Draw) -> Call:
@@ -247,7 +251,7 @@ def _online(chance: random.Random, draw: Draw) -> Call:
     def run(z: Any, w: Tensor, past: Any, ahead: Any, origin: Any, length: Any) -> Any:
         state, outputs = State({"past": past, "ahead": ahead, "origin": origin, "length": length}, 0, True), []
         for n in range(count):
-            written = reuse and backends.forced("lag_sum") == "native"
+            written = reuse and backends.forced_backend("lag_sum") == "native"
             if written and halves:
                 online._require_fit(z, w, past, ahead, state["length"], origin)
                 y, entries = online.read(z, w, state), {"past": past, "ahead": ahead, "origin": origin}
@@ -288,7 +292,7 @@ def _decay(chance: random.Random, draw: Draw) -> Call:
 
     def run(*x: Any) -> tuple[Tensor, ...]:
         if ones:
-            return linear_decay.normalised(*x[:5], weight=x[5], lengths=x[7])
+            return linear_decay.decay_with_normalizer(*x[:5], weight=x[5], lengths=x[7])
         return linear_decay.decay(*x[:5], weight=x[5], skip=x[6], lengths=x[7])
 
     return Call(
@@ -396,9 +400,9 @@ class _Inside:
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        whole, chance, hit = Entry.__call__, self.chance, []
+        whole, chance, hit = NativeFunction.__call__, self.chance, []
 
-        def call(entry: Entry, *tensors: Tensor | None, **numbers: int) -> int:
+        def call(entry: NativeFunction, *tensors: Tensor | None, **numbers: int) -> int:
             if hit:
                 return whole(entry, *tensors, **numbers)
             hit.append(1)
@@ -420,8 +424,8 @@ class _Inside:
             except (ValueError, TypeError):
                 return whole(entry, *tensors, **numbers)
 
-        Entry.__call__ = call  # type: ignore[method-assign]
+        NativeFunction.__call__ = call  # type: ignore[method-assign]
         try:
             yield
         finally:
-            Entry.__call__ = whole  # type: ignore[method-assign]
+            NativeFunction.__call__ = whole  # type: ignore[method-assign]

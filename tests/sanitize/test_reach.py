@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.ops.native import Entry
+from seqloom.ops.native import NativeFunction
 from tests.ops.needing import needs_native
 from tests.sanitize import op_cases
 
@@ -19,14 +19,14 @@ CASES = 1000
 @pytest.mark.slow
 def test_every_entry_is_called_and_every_case_ends_well(monkeypatch: pytest.MonkeyPatch) -> None:
     called: Counter[int] = Counter()
-    run = Entry.__call__
+    run = NativeFunction.__call__
 
-    def counting(entry: Entry, *tensors: Tensor | None, **numbers: int) -> int:
+    def counting(entry: NativeFunction, *tensors: Tensor | None, **numbers: int) -> int:
         status = run(entry, *tensors, **numbers)
         called[id(entry)] += 1
         return status
 
-    monkeypatch.setattr(Entry, "__call__", counting)
+    monkeypatch.setattr(NativeFunction, "__call__", counting)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -40,9 +40,9 @@ def test_every_entry_is_called_and_every_case_ends_well(monkeypatch: pytest.Monk
     assert not missing, f"no case of tests/sanitize/op_cases.py calls {missing}"
 
 
-def _entries() -> list[Entry]:
+def _entries() -> list[NativeFunction]:
     """Those of all ops: values of modules, or of tables in modules."""
     modules = [module for name, module in sys.modules.items() if name.startswith("seqloom.ops")]
     values = [value for module in modules for value in vars(module).values()]
     tables = [entry for value in values if type(value) is dict for entry in value.values()]
-    return [entry for entry in (*values, *tables) if type(entry) is Entry]
+    return [entry for entry in (*values, *tables) if type(entry) is NativeFunction]

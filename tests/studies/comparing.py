@@ -6,15 +6,15 @@ from typing import Any
 
 from seqloom.report.comparison import Comparison
 from seqloom.studies import summary
+from seqloom.studies.candidates import Candidate, parse_candidate
 from seqloom.studies.compare import Compare
-from seqloom.studies.contenders import Contender, contender
 
 SMALL = ["data.source=stories:30:0", "training.batches=6", "training.save_every=3"]
-THREE = [contender(text) for text in ("attention:heads=2", "she", "extractor:groups=shared,in_proj=true")]
+THREE = [parse_candidate(text) for text in ("attention:heads=2", "she", "extractor:groups=shared,in_proj=true")]
 
 
 def compare(
-    contenders: Sequence[Contender],
+    contenders: Sequence[Candidate],
     preset: str,
     changes: Sequence[str],
     out: Path,

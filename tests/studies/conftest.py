@@ -16,8 +16,8 @@ __all__ = ["_own_cache", "seqloom", "trained"]
 def _quick(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts are prepared once for all tests, and few are written and judged."""
     monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-    monkeypatch.setattr("seqloom.studies.portrait.STORIES", 2)
-    monkeypatch.setattr("seqloom.studies.portrait.LENGTH", 20)
+    monkeypatch.setattr("seqloom.studies.samples.STORIES", 2)
+    monkeypatch.setattr("seqloom.studies.samples.LENGTH", 20)
     monkeypatch.setattr("seqloom.studies.race.ROUNDS", 2)
     monkeypatch.setattr("seqloom.studies.pictures.TOKENS", 20)
 

@@ -7,10 +7,10 @@ import pytest
 
 from seqloom.mixers.linear.linear import LinearConfig
 from seqloom.runs.layout import identity
-from seqloom.studies.again import chosen
+from seqloom.studies.again import choose_cells
+from seqloom.studies.candidates import parse_candidate
 from seqloom.studies.command import require_unplanned
 from seqloom.studies.compare import Compare
-from seqloom.studies.contenders import contender
 from seqloom.studies.race import Race
 from seqloom.studies.recall import Recall
 from seqloom.studies.results import Results
@@ -18,7 +18,7 @@ from seqloom.studies.runner import preview, run
 from seqloom.training.settings import resolve
 from tests.studies.comparing import SMALL
 
-MIXERS = [contender(text) for text in ("attention:heads=2", "linear")]
+MIXERS = [parse_candidate(text) for text in ("attention:heads=2", "linear")]
 
 
 def compared(out: Path, again: Sequence[str] | None = None) -> Results:
@@ -57,7 +57,7 @@ def test_an_edited_mixer_is_repeated_where_that_is_asked(tmp_path: Path, monkeyp
 @pytest.mark.slow
 def test_a_probe_of_an_edited_mixer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its checkpoints are gone when it is done, and its cells allow drift."""
-    grid = Recall([contender("linear")], ["mqar"], [1], dims=[8], depth=1, batches=2, batch=2)
+    grid = Recall([parse_candidate("linear")], ["mqar"], [1], dims=[8], depth=1, batches=2, batch=2)
     assert not run(grid.study, tmp_path).failed
     monkeypatch.setattr(LinearConfig, "equation_version", 2)
     with pytest.raises(ValueError, match=r"linear's code changed since"):
@@ -66,14 +66,14 @@ def test_a_probe_of_an_edited_mixer(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_cells_of_a_kind_are_those_of_all_its_contenders(tmp_path: Path) -> None:
-    mixers = [contender(text) for text in ("linear:heads=2", "she")]
-    nested = contender("spade")
+    mixers = [parse_candidate(text) for text in ("linear:heads=2", "she")]
+    nested = parse_candidate("spade")
     cells = preview(Compare([*mixers, nested], "tiny", SMALL, lengths=[16]).study, tmp_path)
-    assert {cell.name for cell in chosen(cells, ["linear"])} == {
+    assert {cell.name for cell in choose_cells(cells, ["linear"])} == {
         *("linear-heads=2/seed-0", "linear-heads=2/portrait", "linear-heads=2/decoding-16"),
     }
-    assert {cell.about for cell in chosen(cells, ["attention"])} == {"spade"}, "which has attention inside"
-    assert chosen(cells, []) == []
+    assert {cell.about for cell in choose_cells(cells, ["attention"])} == {"spade"}, "which has attention inside"
+    assert choose_cells(cells, []) == []
 
 
 def test_the_key_of_a_cell_is_that_of_before_without_codes(monkeypatch: pytest.MonkeyPatch) -> None:

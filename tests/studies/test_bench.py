@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from seqloom.analysis.measure import Timing
-from seqloom.cli.work.bench import timed
+from seqloom.cli.work.bench import time_mixers
 from seqloom.mixers import kinds
 from seqloom.mixers.attention.attention import Attention
 from seqloom.mixers.extractors.extractors import Extractor
@@ -146,8 +146,8 @@ def _(patch: pytest.MonkeyPatch) -> str:
 
 @breaks("values of attention")
 def _(patch: pytest.MonkeyPatch) -> str:
-    real = attention.fast.formed
-    patch.setattr(attention.fast, "formed", lambda *given: off(real(*given)))
+    real = attention.fast.attend_by_scores
+    patch.setattr(attention.fast, "attend_by_scores", lambda *given: off(real(*given)))
     return "forward on attention formed"
 
 
@@ -245,14 +245,14 @@ def test_a_mixer_without_a_causal_form_is_timed_in_the_other(fake: Callable[...,
 @pytest.mark.slow
 def test_the_table(fake: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
     fake({"she": (0.002,) * 2, "me": (0.001, 0.003)}, share=0.5)
-    shown = timed(["she"], "me", **SMALL)
+    shown = time_mixers(["she"], "me", **SMALL)
     lines = shown.splitlines()
     assert "dim 8, context 12, batch 3; medians of 2 interleaved runs" in lines[0]
     assert [line.split()[0] for line in lines[5:7]] in (["me", "she"], ["she", "me"])
     assert any(f"lag_sum {name}" in shown for name in lag_sum.OP.backends)
     assert shown.endswith("other processes used the cores meanwhile: trust the ratios more than the times")
     fake({"she": (0.002,) * 2, "me": (0.001, 0.003)})
-    assert "other processes" not in timed(["she"], "me", **SMALL)
+    assert "other processes" not in time_mixers(["she"], "me", **SMALL)
     assert capsys.readouterr().out == ""
 
 
@@ -262,7 +262,7 @@ def test_a_folder_of_races(fake: Callable[..., None], monkeypatch: pytest.Monkey
     out = tmp_path / "new" / "races"
 
     def printed(**asked: Any) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(timed(["she"], "me", threads=1, as_json=True, out=out, **asked))
+        answer: dict[str, Any] = json.loads(time_mixers(["she"], "me", threads=1, as_json=True, out=out, **asked))
         return answer
 
     first, forward = printed(**SMALL), printed(**SMALL, what="forward")
@@ -284,7 +284,7 @@ def test_a_race_that_is_interrupted_leaves_no_rows(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(module, "race", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        timed(["she"], "me", out=tmp_path, **SMALL)
+        time_mixers(["she"], "me", out=tmp_path, **SMALL)
     assert list(tmp_path.rglob("rows.json")) == []
 
 
@@ -292,14 +292,14 @@ def test_a_race_that_is_interrupted_leaves_no_rows(monkeypatch: pytest.MonkeyPat
 def test_wrong_numbers_of_threads_and_wrong_files(tmp_path: Path) -> None:
     for threads in (0, -2, 10**6):
         with pytest.raises(ValueError, match="--threads must be"):
-            timed(["she"], "me", threads=threads, **SMALL)
+            time_mixers(["she"], "me", threads=threads, **SMALL)
     with pytest.raises(ValueError, match="did you mean"):
-        timed(["shee"], "me", out=tmp_path / "races", threads=1, **SMALL)
+        time_mixers(["shee"], "me", out=tmp_path / "races", threads=1, **SMALL)
     assert list(tmp_path.iterdir()) == []
     file = tmp_path / "file"
     file.write_text("rows")
     with pytest.raises(ValueError, match="a file is in its place"):
-        timed(["she"], "me", out=file, **SMALL)
+        time_mixers(["she"], "me", out=file, **SMALL)
     assert file.read_text() == "rows"
     assert torch.get_num_threads() == 1
 

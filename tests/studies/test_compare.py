@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from seqloom.studies import study as experiment
-from seqloom.studies.contenders import Contender, contender
+from seqloom.studies.candidates import Candidate, parse_candidate
 from seqloom.studies.study import Stopped
 from seqloom.training.train import Outcome
 from tests.studies.comparing import SMALL, THREE, compare, unclocked
@@ -59,9 +59,9 @@ def test_other_settings_are_errors(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("stopped_clocks")
 def test_a_compressed_memory_is_shown_filled(tmp_path: Path) -> None:
     """Its views are of a context and all that is remembered, next to the context of 16 of the other."""
-    mixer = contender("compressive:heads=2,memory=8,compressed=4,rate=2")
+    mixer = parse_candidate("compressive:heads=2,memory=8,compressed=4,rate=2")
     changes = [*SMALL, "model.position=none", "training.batches=2"]
-    result = compare([mixer, contender("attention:heads=2")], "tiny", changes, tmp_path)
+    result = compare([mixer, parse_candidate("attention:heads=2")], "tiny", changes, tmp_path)
     views = {each.kind: {view.name: view.values for view in each.views} for each in result.contenders}
     ours, other = views["compressive"], views["attention"]
     for region in ("compressed", "memory", "sequence"):
@@ -71,7 +71,7 @@ def test_a_compressed_memory_is_shown_filled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [[], THREE[:1] * 2])
-def test_names_must_differ(tmp_path: Path, wrong: list[Contender]) -> None:
+def test_names_must_differ(tmp_path: Path, wrong: list[Candidate]) -> None:
     with pytest.raises(ValueError, match="different names"):
         compare(wrong, "tiny", SMALL, tmp_path / "new")
     assert not (tmp_path / "new").exists()

@@ -218,8 +218,8 @@ def test_an_interrupted_command_resumes(
         return 0.001
 
     monkeypatch.setattr(module, "latency", interrupted)
-    monkeypatch.setattr("seqloom.studies.portrait.STORIES", 2)
-    monkeypatch.setattr("seqloom.studies.portrait.LENGTH", 20)
+    monkeypatch.setattr("seqloom.studies.samples.STORIES", 2)
+    monkeypatch.setattr("seqloom.studies.samples.LENGTH", 20)
     words = ["compare", "me", "--preset", "tiny", "--set", "training.batches=2", "--data", "stories:30:0"]
     words += ["--lengths", "8,16", "--out", str(tmp_path)]
     assert command(words) == 130

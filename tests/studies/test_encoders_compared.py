@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from seqloom.cli.work.comparison import printed
+from seqloom.cli.work.comparison import format_comparison
 from seqloom.report.page import write
-from seqloom.studies.contenders import contender
+from seqloom.studies.candidates import parse_candidate
 from tests.studies.comparing import SMALL, compare
 
 ENCODER = [*SMALL, "model.kind=encoder", "training.objective.kind=masked_token"]
@@ -15,7 +15,9 @@ ENCODER = [*SMALL, "model.kind=encoder", "training.objective.kind=masked_token"]
 @pytest.mark.slow
 def test_a_report_of_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("seqloom.studies.race.ROUNDS", 1)
-    result = compare([contender("attention:heads=2"), contender("attention:heads=4")], "tiny", ENCODER, tmp_path)
+    result = compare(
+        [parse_candidate("attention:heads=2"), parse_candidate("attention:heads=4")], "tiny", ENCODER, tmp_path
+    )
     columns = {column.name for column in result.columns}
     assert "right" in columns
     assert not columns & {"bits a byte", "ms a generated token", "grammatical", "agreeing"}
@@ -26,7 +28,7 @@ def test_a_report_of_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert each.row["state bytes"] is None
         assert each.samples == each.by_position == []
         assert {view.layer for view in each.views} == {0}
-    assert "right" in printed(result)
+    assert "right" in format_comparison(result)
     page = write(tmp_path).read_text(encoding="utf-8")
     assert "right" in page
     assert "attention-heads=4" in page

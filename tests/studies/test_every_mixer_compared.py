@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from seqloom.cli.work.comparison import printed
+from seqloom.cli.work.comparison import format_comparison
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.models.kinds import model_config
 from seqloom.report import page
+from seqloom.studies.candidates import parse_candidate
 from seqloom.studies.compare import Compare
-from seqloom.studies.contenders import contender
-from seqloom.studies.pictures import views
+from seqloom.studies.pictures import plot_model
 from seqloom.studies.runner import run
 from seqloom.studies.summary import write
 from seqloom.training.objectives import probe as objectives
@@ -33,7 +33,7 @@ def test_views_of_each_layer_end_with_its_reach(kind: str, causal: bool, tokeniz
     form = "decoder" if causal else "encoder"
     sizes = {"vocab": 270, "dim": 8, "depth": 2, "ffn": 8, "context": 64}
     model = model_config({**sizes, "kind": form, "mixer": {"kind": kind}}).build().eval()
-    shown = views(model, tokenizer, tokenizer.encode(TEXT)[:9])
+    shown = plot_model(model, tokenizer, tokenizer.encode(TEXT)[:9])
     last = {view["layer"]: view for view in shown}
     assert [(layer, view["name"]) for layer, view in last.items()] == [(0, "reach"), (1, "reach")]
     assert all(len(view["values"]) == len(view["labels"]) == 9 for view in last.values())
@@ -47,13 +47,13 @@ def test_no_stage_fails(kind: str, causal: bool, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(objectives, "CHECKED", 8)
     monkeypatch.setattr("seqloom.studies.decoding.latency", lambda model, state, tokens: 0.002)
     monkeypatch.setattr("seqloom.studies.pictures.TOKENS", 3)
-    monkeypatch.setattr("seqloom.studies.portrait.STORIES", 1)
-    monkeypatch.setattr("seqloom.studies.portrait.LENGTH", 3)
+    monkeypatch.setattr("seqloom.studies.samples.STORIES", 1)
+    monkeypatch.setattr("seqloom.studies.samples.LENGTH", 3)
     if causal:
-        study = Compare([contender(kind)], "tiny", CHANGES, lengths=[8], probes=["parity"], probe_batches=1)
+        study = Compare([parse_candidate(kind)], "tiny", CHANGES, lengths=[8], probes=["parity"], probe_batches=1)
     else:
         changes = [*CHANGES, "model.kind=encoder", "training.objective.kind=masked_token"]
-        study = Compare([contender(kind)], "tiny", changes)
+        study = Compare([parse_candidate(kind)], "tiny", changes)
     results = run(study.study, tmp_path)
     assert not results.failed
     comparison = write(study, results, "")
@@ -61,5 +61,5 @@ def test_no_stage_fails(kind: str, causal: bool, tmp_path: Path, monkeypatch: py
     assert one.row["held-out loss"] > 0
     assert {view.layer for view in one.views} == {0, 1}
     assert bool(one.samples) == causal
-    assert kind in printed(comparison)
+    assert kind in format_comparison(comparison)
     assert kind in page.write(tmp_path).read_text(encoding="utf-8")

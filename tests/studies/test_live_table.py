@@ -28,7 +28,7 @@ def test_one_table_of_all_runs_on_a_terminal() -> None:
             for loss in (5.5, 5.25):
                 advance(note=f"loss {loss}")
         board.say("a line above")
-        board.done("she", "4.5000")
+        board.mark_done("she", "4.5000")
     last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue()).split("run ")[-1]
     she, me = (line.split() for line in last.splitlines()[1:3])
     assert she[:2] == ["she", "done"]
@@ -53,7 +53,7 @@ def test_plain_lines_elsewhere() -> None:
     with LiveTable({"she": 10, "me": 10}, out) as board:
         with board.show("she", "training", 10, "batches") as advance:
             advance(10)
-        board.done("she", "loss 4.5")
+        board.mark_done("she", "loss 4.5")
     assert out.getvalue().splitlines() == ["run 1 of 2, she: loss 4.5"]
 
 
@@ -62,7 +62,7 @@ def test_of_more_runs_than_the_terminal_has_lines_those_around_the_one_at_work(m
     out = Terminal()
     with LiveTable({f"mixer-{number}": 10 for number in range(34)}, out) as board:
         for number in range(20):
-            board.done(f"mixer-{number}", "4.5")
+            board.mark_done(f"mixer-{number}", "4.5")
         with board.show("mixer-20", "training", 10, "batches") as advance:
             advance(5, "loss 5.5")
             assert board._live is not None

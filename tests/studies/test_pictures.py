@@ -4,7 +4,7 @@ import pytest
 
 import seqloom
 from seqloom.data.tokenizer import Tokenizer
-from seqloom.studies.pictures import FILLED, LONGEST, tokens_of_views, views
+from seqloom.studies.pictures import FILLED, LONGEST, plot_model, tokens_of_views
 
 TEXT = "the cat sat on the mat and the dog lay by the door of the old house near the sea " * 3
 
@@ -13,7 +13,7 @@ TEXT = "the cat sat on the mat and the dog lay by the door of the old house near
 def test_each_layer_that_is_shown_ends_with_its_reach() -> None:
     tokenizer = Tokenizer.train([TEXT], 270)
     model = seqloom.decoder("she", vocab=270, dim=8, depth=4, context=40).eval()
-    shown = views(model, tokenizer, tokenizer.encode(TEXT))
+    shown = plot_model(model, tokenizer, tokenizer.encode(TEXT))
     last = {view["layer"]: view for view in shown}
     assert list(last) == [0, 1, 3]
     for view in last.values():
@@ -29,7 +29,7 @@ def test_the_reach_of_a_memory_is_stated() -> None:
     tokenizer = Tokenizer.train([TEXT], 270)
     mixer = {"kind": "compressive", "heads": 2, "memory": 6, "compressed": 5, "rate": 3}
     sizes = {"vocab": 270, "dim": 8, "depth": 3, "context": 12, "position": {"kind": "none"}}
-    shown = views(seqloom.decoder([mixer], **sizes).eval(), tokenizer, tokenizer.encode(TEXT))
+    shown = plot_model(seqloom.decoder([mixer], **sizes).eval(), tokenizer, tokenizer.encode(TEXT))
     meanings = [view["meaning"] for view in shown if view["name"] == "reach"]
     assert len(meanings) == 3
     assert all(each.endswith("A layer reaches 21 tokens back at most, all 3 layers 63 together.") for each in meanings)
@@ -43,7 +43,7 @@ def test_attention_by_region_is_of_a_text_that_fills_both_memories() -> None:
     sizes = {"vocab": 270, "dim": 8, "depth": 2, "context": 12, "position": {"kind": "none"}}
     model = seqloom.decoder([mixer, {"kind": "transformer_xl", "heads": 2}], **sizes).eval()
     ids = tokenizer.encode(TEXT)
-    shown = views(model, tokenizer, ids)
+    shown = plot_model(model, tokenizer, ids)
     shares = {view["name"]: view["values"] for view in shown if view["layer"] == 0 and view["name"] != "reach"}
     assert list(shares) == [f"attention to the {name}" for name in ("compressed", "memory", "sequence")]
     assert tokens_of_views(model.config) == 12 + 6 + 3 * 5 <= len(ids)

@@ -8,8 +8,8 @@ import seqloom
 from seqloom.analysis.match import quantity
 from seqloom.cli.checked import require_contenders
 from seqloom.runs.layout import find_run
+from seqloom.studies.candidate import Candidate, parse_candidate, preset_of
 from seqloom.studies.compare import Match
-from seqloom.studies.contender import Contender, contender, preset_of
 from tests.studies.comparing import SMALL, compare
 
 TINY = [
@@ -20,11 +20,11 @@ TINY = [
 
 
 def test_a_recipe_is_a_contender() -> None:
-    assert contender("llama/small") == Contender("llama-small", ("model=llama/small",))
-    result = contender("llama/small:heads=2,kv_heads=1")
+    assert parse_candidate("llama/small") == Candidate("llama-small", ("model=llama/small",))
+    result = parse_candidate("llama/small:heads=2,kv_heads=1")
     assert result.name == "llama-small-heads=2-kv_heads=1"
     assert result.changes == ("model=llama/small", "model.mixer.heads=2", "model.mixer.kv_heads=1")
-    assert contender("their/own.yaml") == Contender("own", ("model=their/own.yaml",))
+    assert parse_candidate("their/own.yaml") == Candidate("own", ("model=their/own.yaml",))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_mistake_is_reported_before_torch_is_loaded(text: str, words: str) -> 
 @pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clocks")
 def test_models_of_recipes_are_trained_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    contenders = [contender(text) for text in ("llama/small", "mamba/small", "he")]
+    contenders = [parse_candidate(text) for text in ("llama/small", "mamba/small", "he")]
     compare(contenders, "llama/small", TINY, tmp_path, match=Match("params", contenders[0]))
     assert "he: model.position=rotary of the recipe is left out: he has no place for it" in capsys.readouterr().err
     runs = {each.name: find_run(tmp_path / each.name / "seed-0").settings for each in contenders}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from seqloom.runs.layout import sealed
+from seqloom.runs.layout import seal_settings
 from seqloom.studies import results, runner, workers
 from seqloom.studies.results import Results, read
 from seqloom.studies.runner import Workers, preview, run
@@ -62,7 +62,7 @@ def test_rows_that_no_cell_wrote(tmp_path: Path, content: dict[str, Any]) -> Non
     whole = {"format": 1, "cell": "x", "rows": [], "origin": {}}
     odd = {**whole, **content} if content else {"format": 1}
     (tmp_path / "two").mkdir()
-    (tmp_path / "two/rows.json").write_bytes(sealed(odd))
+    (tmp_path / "two/rows.json").write_bytes(seal_settings(odd))
     if odd == whole:  # rows of other settings: the cell is run again
         assert numbers(run(study([Square("two", 2)]), tmp_path)) == {"two": 4}
         return
@@ -74,7 +74,7 @@ def test_rows_that_no_cell_wrote(tmp_path: Path, content: dict[str, Any]) -> Non
 def test_a_cell_without_rows(tmp_path: Path) -> None:
     cell = Square("two", 2)
     (tmp_path / "two").mkdir()
-    (tmp_path / "two/rows.json").write_bytes(sealed({"format": 1, "cell": cell.key, "rows": [], "origin": {}}))
+    (tmp_path / "two/rows.json").write_bytes(seal_settings({"format": 1, "cell": cell.key, "rows": [], "origin": {}}))
     with pytest.raises(ValueError, match=r"two/rows\.json has no rows of a cell: move it away"):
         run(study([cell]), tmp_path)
 
@@ -191,7 +191,7 @@ def document(path: Path, **changes: Any) -> None:
     """A rows.json with changes, under a right digest."""
     content = {**json.loads(path.read_text()), **changes}
     content.pop("sha256")
-    path.write_bytes(sealed(content))
+    path.write_bytes(seal_settings(content))
 
 
 @pytest.mark.parametrize(

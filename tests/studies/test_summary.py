@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import seqloom
-from seqloom.cli.work.comparison import printed
+from seqloom.cli.work.comparison import format_comparison
 from seqloom.core.statistics import differences, mean_of
 from seqloom.generation.decode import generate
 from seqloom.report import page
@@ -16,10 +16,10 @@ from seqloom.report.comparison import Comparison
 from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
 from seqloom.runs.rows import encode
+from seqloom.studies.candidate_cell import last_tenth
+from seqloom.studies.candidates import parse_candidate
 from seqloom.studies.columns import STATISTICS
 from seqloom.studies.compare import Compare
-from seqloom.studies.contender_cell import last_tenth
-from seqloom.studies.contenders import contender
 from tests.studies.comparing import SMALL, THREE, compare
 
 pytestmark = pytest.mark.slow
@@ -78,7 +78,9 @@ def test_one_seed_has_no_interval(tmp_path: Path) -> None:
     shown = [column.name for column in comparison.columns]
     assert [name for name in STATISTICS if name in shown] == ["to baseline"]
     assert all(contender.row["± held-out"] is None for contender in comparison.contenders)
-    assert "No difference to attention-heads=2 could be settled here: each was observed once." in printed(comparison)
+    assert "No difference to attention-heads=2 could be settled here: each was observed once." in format_comparison(
+        comparison
+    )
 
 
 def test_the_stored_comparison(tmp_path: Path) -> None:
@@ -114,7 +116,11 @@ def test_the_stored_comparison(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("stopped_clocks")
 def test_a_pattern_that_covers_the_context_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    two = [contender("attention:heads=2"), contender("longformer:heads=2"), contender("longformer:heads=2,window=4")]
+    two = [
+        parse_candidate("attention:heads=2"),
+        parse_candidate("longformer:heads=2"),
+        parse_candidate("longformer:heads=2,window=4"),
+    ]
     result = compare(two, "tiny", SMALL, tmp_path)
     said = "the pattern of longformer covers the context of 16 tokens: it equals attention here"
     assert {each.name: each.same_as for each in result.contenders} == {
@@ -122,7 +128,9 @@ def test_a_pattern_that_covers_the_context_is_named(tmp_path: Path, capsys: pyte
     }  # fmt: skip
     losses = {each.name: each.row["held-out loss"] for each in result.contenders}
     assert losses["longformer-heads=2"] == pytest.approx(losses["attention-heads=2"], abs=1e-5)
-    assert [line for line in printed(result).splitlines() if "covers" in line] == [f"longformer-heads=2: {said}"]
+    assert [line for line in format_comparison(result).splitlines() if "covers" in line] == [
+        f"longformer-heads=2: {said}"
+    ]
     shown = page.write(tmp_path).read_text(encoding="utf-8")
     assert shown.count("= attention here") == 1
     assert capsys.readouterr().err.count(said) == 1, "training says it"

@@ -36,7 +36,7 @@ class Balanced(PackedMixer):
     def shares(self, x: Tensor) -> Tensor:
         return torch.softmax(self.w_g(x) + self.bias, -1)
 
-    def read(self, x: Tensor, state: State | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Entries]:
+    def mix(self, x: Tensor, state: State | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Entries]:
         y = self.w(x) * self.shares(x).square().sum(-1, keepdim=True)
         return y, {}
 

@@ -14,7 +14,7 @@ from seqloom.data.episodes import Environment
 from seqloom.evaluation.playing import play
 from seqloom.models.decision import Decision
 from seqloom.models.kinds import model_config
-from seqloom.training.objectives.actor_critic import ActorCritic, ActorCriticConfig, discounted
+from seqloom.training.objectives.actor_critic import ActorCritic, ActorCriticConfig, discount_returns
 from seqloom.training.settings import resolve
 from seqloom.training.train import train
 
@@ -34,7 +34,7 @@ def agent(std: float = 0.5) -> Decision:
 
 def test_gains_by_hand() -> None:
     rewards = np.array([[0.0, 1.0], [0.0, 0.0], [4.0, 0.0]])
-    assert discounted(rewards, 0.5).tolist() == [[1.0, 1.0], [2.0, 0.0], [4.0, 0.0]]
+    assert discount_returns(rewards, 0.5).tolist() == [[1.0, 1.0], [2.0, 0.0], [4.0, 0.0]]
 
 
 @pytest.mark.slow

@@ -242,13 +242,13 @@ REASONS: dict[type[Objective], str] = {
 
 @pytest.mark.parametrize("objective", list(REASONS), ids=lambda objective: objective.__name__)
 def test_an_objective_that_is_not_captured_says_why(objective: type[Objective]) -> None:
-    assert REASONS[objective] in objective.uncaptured(object.__new__(objective), 1)
+    assert REASONS[objective] in objective.uncaptured_reason(object.__new__(objective), 1)
 
 
 def test_micro_batches_of_questions_are_not_captured() -> None:
     questions = object.__new__(ProbeObjective)
-    assert questions.uncaptured(1) == ""
-    assert "questions" in questions.uncaptured(2)
+    assert questions.uncaptured_reason(1) == ""
+    assert "questions" in questions.uncaptured_reason(2)
 
 
 @pytest.mark.slow

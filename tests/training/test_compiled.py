@@ -84,7 +84,7 @@ def test_every_recipe_has_two_graphs_for_each_kind_of_layer_and_one_for_the_outp
     learner = without_dropout(learner_of(config, corpus))
     if why_uncompiled(learner.model, learner.objective, config.training):
         return
-    kinds = {(type(block), type(block.mixer), type(block.channel)) for block in learner.model.blocks}
+    kinds = {(type(block), type(block.mixer), type(block.ffn_sublayer)) for block in learner.model.blocks}
     with counted() as graphs:
         compare(learner, rtol=1e-9, atol=1e-9)
     assert 2 <= len(graphs) <= 2 * len(kinds) + 1
@@ -100,7 +100,7 @@ def test_layers_of_one_kind_are_compiled_once(kind: str, changes: dict[str, Any]
         compare(learner, rtol=1e-9, atol=1e-9)
     assert 2 <= len(graphs) <= 3
     has_products = any("linear" in str(node.target) for graph in graphs for node in graph.graph.nodes)
-    assert has_products == (model.blocks[0].channel is not None)
+    assert has_products == (model.blocks[0].ffn_sublayer is not None)
 
 
 @pytest.mark.slow

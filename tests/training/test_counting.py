@@ -129,4 +129,4 @@ def test_a_model_of_layers_does_not_count() -> None:
 
 def test_commands_about_layers_name_the_kind() -> None:
     with pytest.raises(ValueError, match="a model of kind unigram has no layers of mixers"):
-        _ = resolve("tiny", [*SMALL, *CHANGES]).layered
+        _ = resolve("tiny", [*SMALL, *CHANGES]).layered_model

@@ -11,7 +11,7 @@ from seqloom.core.rest import Rest
 from seqloom.models.swap import swap
 from seqloom.runs.layout import find_run
 from seqloom.training.config import RunConfig
-from seqloom.training.preparation import learner_of, prepared
+from seqloom.training.preparation import learner_of, prepare_run
 from seqloom.training.settings import resolve
 from seqloom.training.step import Learner
 from seqloom.training.train import train
@@ -52,7 +52,7 @@ def settings(teacher: Path, start: Path, *changes: str) -> RunConfig:
 
 
 def learner(teacher: Path, start: Path) -> Learner:
-    config, corpus = prepared(settings(teacher, start))
+    config, corpus = prepare_run(settings(teacher, start))
     made = learner_of(config, corpus)
     made.model.load_state_dict(seqloom.load(start).state_dict())
     return made.train()
@@ -180,12 +180,12 @@ def test_another_teacher_is_refused(teacher: Path, start: Path, tmp_path: Path) 
     values = settings(teacher, start).model_dump(mode="json")
     values["training"]["objective"]["teacher"] = str(start)
     with pytest.raises(ValueError, match="no layer differs"):
-        prepared(RunConfig.model_validate(values))
+        prepare_run(RunConfig.model_validate(values))
     values["training"]["objective"]["teacher"] = str(teacher)
     values["data"]["tokenizer"] = "bytes"
     with pytest.raises(ValueError, match="another tokenizer"):
-        prepared(RunConfig.model_validate(values))
+        prepare_run(RunConfig.model_validate(values))
     other = seqloom.decoder("attention", vocab=300, dim=8, depth=3, context=16)
     values["training"]["objective"]["teacher"] = str(seqloom.save(other, tmp_path / "other"))
     with pytest.raises(ValueError, match="the teacher has dim 8, this model 16"):
-        prepared(RunConfig.model_validate(values))
+        prepare_run(RunConfig.model_validate(values))

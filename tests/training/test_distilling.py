@@ -10,7 +10,7 @@ import seqloom
 from seqloom.cli import command
 from seqloom.evaluation.needed_attention import give_windows
 from seqloom.evaluation.scores import score
-from seqloom.models.stand_ins import removed, windowed
+from seqloom.models.stand_ins import attention_in_windows, mixers_of_zeros
 from seqloom.training.distilling import Distillation, distill, read_rows
 from seqloom.training.preparation import with_text
 from seqloom.training.settings import resolve
@@ -62,13 +62,13 @@ def test_removed_attention_gives_nothing_and_a_long_window_everything(teacher: P
     model = seqloom.load(teacher)
     ids = torch.randint(0, 200, (2, 16), generator=torch.Generator().manual_seed(0))
     expected = model(ids)
-    with windowed(model, [0, 1, 2], 64).in_place(model):
+    with attention_in_windows(model, [0, 1, 2], 64).in_place(model):
         torch.testing.assert_close(model(ids), expected)
-    with windowed(model, [0, 1, 2], 4).in_place(model):
+    with attention_in_windows(model, [0, 1, 2], 4).in_place(model):
         near = model(ids)
     torch.testing.assert_close(near[:, :4], expected[:, :4])
     assert not torch.allclose(near[:, -1], expected[:, -1])
-    with removed(model, [0, 1, 2]).in_place(model):
+    with mixers_of_zeros(model, [0, 1, 2]).in_place(model):
         alone = model(ids[:, :1])
         torch.testing.assert_close(model(ids)[:, :1], alone)
         torch.testing.assert_close(model(ids.flip(1))[:, -1], alone[:, 0])
@@ -83,7 +83,7 @@ def test_the_layers_that_lose_least_get_windows_first(teacher: Path) -> None:
     assert len(given) == 2
 
     def loss(layers: list[int]) -> float:
-        with windowed(model, layers, 4).in_place(model):
+        with attention_in_windows(model, layers, 4).in_place(model):
             return float(score(model, corpus.held_out, batch=16).row()["held_out"])
 
     first = min((0, 1, 2), key=lambda number: loss([number]))

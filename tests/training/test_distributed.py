@@ -15,7 +15,7 @@ from seqloom.core.launch import Ended
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.models.dropout import Dropout, share_rows
 from seqloom.training import failures
-from seqloom.training.distributed import joined, require_even
+from seqloom.training.distributed import join_group, require_even
 from seqloom.training.failures import Lost, Reports
 from seqloom.training.group import Group
 from seqloom.training.settings import resolve
@@ -188,7 +188,7 @@ def test_torchs_own_dropout_is_shared_alike(ranks: int, monkeypatch: pytest.Monk
 
 def test_one_process_sends_nothing() -> None:
     config = resolve("tiny").training
-    with joined(config) as group:
+    with join_group(config) as group:
         assert (group.rank, group.size, group.main) == (0, 1, True)
         tensor = torch.ones(2)
         assert group.sum({"a": tensor})["a"] is tensor
@@ -234,8 +234,8 @@ def test_a_rank_reports_its_own_error_as_it_is(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_line_names_the_rank_unless_all_make_the_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "RANK_0_FIRST", 0.0)
-    assert launch.attributed("no", ValueError()) == "no"
+    assert launch.name_rank("no", ValueError()) == "no"
     monkeypatch.setattr(os, "environ", {**os.environ, "RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"})
     assert (launch.rank(), launch.size(), launch.local_rank()) == (1, 2, 1)
-    assert launch.attributed("no", ValueError()) == "rank 1: no"
-    assert launch.attributed("no", Ended("no")) == "no"
+    assert launch.name_rank("no", ValueError()) == "rank 1: no"
+    assert launch.name_rank("no", Ended("no")) == "no"

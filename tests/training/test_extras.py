@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint
 
-from seqloom.core.extras import Extras, added
+from seqloom.core.extras import Extras, add_statistics
 from seqloom.data.probes import probe
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.models.verbs import ForwardVerb
@@ -154,5 +154,5 @@ def test_nothing_is_left_on_modules() -> None:
 
 def test_sums_of_several_passes() -> None:
     one, two = torch.tensor(1.0), torch.tensor(2.0)
-    assert added({}, {"a": one}) == {"a": one}
-    assert added({"a": one, "b": two}, {"a": two}) == {"a": torch.tensor(3.0), "b": two}
+    assert add_statistics({}, {"a": one}) == {"a": one}
+    assert add_statistics({"a": one, "b": two}, {"a": two}) == {"a": torch.tensor(3.0), "b": two}

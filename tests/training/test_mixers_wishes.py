@@ -39,7 +39,7 @@ def test_an_auxiliary_loss_is_no_part_of_the_reported_loss() -> None:
 
 def test_a_loss_of_the_second_sublayer_is_trained_on_too() -> None:
     model = decoder("me", dropout=0.0)
-    first, channel = model.blocks[0].mixer.get_parameter("w_ext"), model.blocks[1].channel
+    first, channel = model.blocks[0].mixer.get_parameter("w_ext"), model.blocks[1].ffn_sublayer
     assert channel is not None
     with_loss(channel, first.sum)
     _, pulled = stepped(model)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import seqloom
-from seqloom.cli.work.runs import listed
+from seqloom.cli.work.runs import format_runs
 from seqloom.models.ngram.interpolated import Interpolated
 from seqloom.models.ngram.kneser_ney import kneser_ney
 from seqloom.runs.metrics import Metrics
@@ -68,7 +68,7 @@ def test_the_tables_of_a_run_are_those_of_its_text(tmp_path: Path) -> None:
     assert again.score is not None
     assert outcome.score is not None
     assert again.score.keys() == outcome.score.keys()
-    (row,) = json.loads(listed(tmp_path, as_json=True))["runs"]
+    (row,) = json.loads(format_runs(tmp_path, as_json=True))["runs"]
     assert (row["state"], row["batches"]) == ("done", outcome.step), "it ends after its pass"
     steps = (len(outcome.corpus.train) - 1) // 16
     library = kneser_ney(outcome.corpus.train.ids[: 1 + 16 * steps].astype(np.int64), 4, outcome.model.config.vocab)

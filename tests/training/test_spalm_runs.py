@@ -9,15 +9,15 @@ import torch
 from torch.nn.functional import cross_entropy
 
 import seqloom
-from seqloom.core.progress import silent
+from seqloom.core.progress import show_nothing
 from seqloom.data.prepare import Corpus
-from seqloom.evaluation.scores import widened
+from seqloom.evaluation.scores import widen_logits
 from seqloom.retrieval import lookup
 from seqloom.retrieval.building import build
 from seqloom.retrieval.store import Store
 from seqloom.training.neighbors import with_neighbors
 from seqloom.training.objectives.neighbors import WithNeighbors
-from seqloom.training.preparation import learner_of, prepared
+from seqloom.training.preparation import learner_of, prepare_run
 from seqloom.training.settings import resolve
 from seqloom.training.train import train
 from tests.training.running import newest, rows
@@ -30,7 +30,7 @@ CARRY = ("training.memory=carry", "model.mixer={kind: transformer_xl, heads: 2, 
 
 @pytest.fixture(scope="module")
 def corpus() -> Corpus:
-    found = prepared(resolve("tiny", [*SMALL, *FROZEN]))[1]
+    found = prepare_run(resolve("tiny", [*SMALL, *FROZEN]))[1]
     assert found is not None
     return found
 
@@ -40,7 +40,7 @@ def store(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Store:
     home = tmp_path_factory.mktemp("frozen")
     train(resolve("tiny", [*SMALL, *FROZEN]), home / "run", say=lambda line: None)
     model = seqloom.load(home / "run")
-    return build(model, corpus.train, home / "store", source="stories", run=str(home / "run"), show=silent)
+    return build(model, corpus.train, home / "store", source="stories", run=str(home / "run"), show=show_nothing)
 
 
 def changes(store: Store, *further: str) -> list[str]:
@@ -58,7 +58,7 @@ def by_sorting(store: Store, position: int, k: int) -> set[int]:
 @pytest.mark.slow
 @pytest.mark.parametrize("further", [(), ("data.within_documents=true",), CARRY], ids=str)
 def test_a_batch_has_the_neighbors_of_its_targets(further: tuple[str, ...], store: Store, corpus: Corpus) -> None:
-    config, own = prepared(resolve("tiny", changes(store, *further)))
+    config, own = prepare_run(resolve("tiny", changes(store, *further)))
     learner = learner_of(config, own)
     assert isinstance(learner.objective, WithNeighbors)
     plain = resolve("tiny", [*SMALL, *FROZEN, *further])
@@ -77,12 +77,12 @@ def test_a_batch_has_the_neighbors_of_its_targets(further: tuple[str, ...], stor
 
 @pytest.mark.slow
 def test_its_loss_is_of_the_neighbors_that_are_given(store: Store) -> None:
-    config, corpus = prepared(resolve("tiny", changes(store)))
+    config, corpus = prepare_run(resolve("tiny", changes(store)))
     learner = learner_of(config, corpus).eval()
     batch = learner.objective.batch(0, 0, learner.model)
     model: Any = learner.model
     logits, _ = model.forward_with_extras(batch["ids"][:, :-1], None, batch["followed"])
-    wanted = cross_entropy(widened(logits).flatten(0, 1), batch["ids"][:, 1:].flatten())
+    wanted = cross_entropy(widen_logits(logits).flatten(0, 1), batch["ids"][:, 1:].flatten())
     torch.testing.assert_close(learner(batch, {}).losses["loss"], wanted, rtol=0, atol=0)
     other = learner({**batch, "followed": batch["followed"].flip(0)}, {}).losses["loss"]
     assert float((other - wanted).detach().abs()) > 1e-9
@@ -121,10 +121,10 @@ def test_a_run_that_stopped_goes_on_bit_for_bit(further: tuple[str, ...], store:
 def test_another_store_than_it_was_trained_with(store: Store, corpus: Corpus, tmp_path: Path) -> None:
     model = seqloom.load(store.config.run)
     settings = [*SMALL, *HERE, f"model.store={tmp_path / 'store'}"]
-    build(model, corpus.train, tmp_path / "store", source="stories", run=store.config.run, show=silent)
+    build(model, corpus.train, tmp_path / "store", source="stories", run=store.config.run, show=show_nothing)
     train(resolve("tiny", settings), tmp_path / "run", say=lambda line: None)
     (tmp_path / "store").rename(tmp_path / "before")
-    build(model, corpus.train, tmp_path / "store", source="stories", run=store.config.run, half=True, show=silent)
+    build(model, corpus.train, tmp_path / "store", source="stories", run=store.config.run, half=True, show=show_nothing)
     with pytest.raises(ValueError, match="is another store than the model was trained with: put that one back"):
         seqloom.load(tmp_path / "run")
 
@@ -157,7 +157,7 @@ def test_a_frozen_model_that_reads_less_far(
     carried: bool, store: Store, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frozen = seqloom.decoder("gru", vocab=300, dim=8, depth=1, context=8)  # of learned positions
-    monkeypatch.setattr("seqloom.training.neighbors.opened", lambda folder: (frozen, store))
+    monkeypatch.setattr("seqloom.training.neighbors.load_store", lambda folder: (frozen, store))
     config = resolve("tiny", changes(store, *(CARRY if carried else ())))
     error = "and with training.memory=carry a model reads on" if carried else "and the run's context is 16"
     with pytest.raises(ValueError, match=f"reads at most 8 tokens, {error}: choose a store of another model"):
@@ -166,7 +166,7 @@ def test_a_frozen_model_that_reads_less_far(
 
 def test_what_it_reads_is_what_it_was_trained_on(store: Store, corpus: Corpus) -> None:
     """The lookup finds, for the windows that the store was built of, the entry itself first: others come after it."""
-    model, opened = lookup.opened(store.folder)
+    model, opened = lookup.load_store(store.folder)
     window = torch.from_numpy(corpus.train.ids[: store.config.context].astype(np.int64))
     inputs = torch.cat([torch.tensor([corpus.train.eos]), window[:-1]])[None]
     found = lookup.StoreLookup(model, opened, 8).read(inputs)[0]

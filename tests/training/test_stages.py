@@ -11,7 +11,7 @@ import torch
 from seqloom.core.model_config import ModelConfig
 from seqloom.models.kinds import model_config
 from seqloom.runs import model as stored
-from seqloom.training.preparation import learner_of, prepared
+from seqloom.training.preparation import learner_of, prepare_run
 from seqloom.training.preset import preset_values
 from seqloom.training.settings import resolve
 from seqloom.training.stages import Stage, first_step, stage_at
@@ -92,9 +92,9 @@ def test_another_window_has_the_same_weights(name: str) -> None:
     model = config.build().eval()
     before = {name: id(weights) for name, weights in model.named_parameters()}
     whole = model(ids := torch.randint(50, (2, 16)))
-    model.take_windows(config.windowed(3))
+    model.take_windows(config.with_window(3))
     assert {name: id(weights) for name, weights in model.named_parameters()} == before
-    fresh = config.windowed(3).build().eval()
+    fresh = config.with_window(3).build().eval()
     fresh.load_state_dict(model.state_dict())
     with torch.no_grad():
         torch.testing.assert_close(model(ids), fresh(ids), rtol=0, atol=0)
@@ -104,7 +104,7 @@ def test_another_window_has_the_same_weights(name: str) -> None:
 
 
 def test_windows_of_layers_grow_by_the_same_factor() -> None:
-    mixer: Any = config_of("longformer").windowed(16).pattern[0]
+    mixer: Any = config_of("longformer").with_window(16).pattern[0]
     assert (mixer.first_window, mixer.window) == (8, 16)
 
 
@@ -151,7 +151,7 @@ def test_each_stage_is_priced() -> None:
     ids=["next token", "packed", "masked token"],
 )
 def test_rows_of_another_length(changes: list[str]) -> None:
-    config, corpus = prepared(resolve("tiny", ["data.source=stories:30:0", *changes]))
+    config, corpus = prepare_run(resolve("tiny", ["data.source=stories:30:0", *changes]))
     objective = learner_of(config, corpus).objective
     whole = objective.batch(0, 0, torch.nn.Identity())["ids"]
     objective.resize(8)
@@ -161,6 +161,6 @@ def test_rows_of_another_length(changes: list[str]) -> None:
 
 
 def test_a_probe_has_rows_of_one_length() -> None:
-    config, corpus = prepared(resolve("tiny", ["training.objective.kind=probe"]))
+    config, corpus = prepare_run(resolve("tiny", ["training.objective.kind=probe"]))
     with pytest.raises(ValueError, match="the rows of this objective have one length"):
         learner_of(config, corpus).objective.resize(8)

@@ -12,7 +12,7 @@ from torch import Tensor
 from seqloom.data.probes import probe
 from seqloom.models.encoder import Encoder, EncoderConfig
 from seqloom.ops.attention import portable, tiled
-from seqloom.ops.attention.patterns import Columns, Pattern, Union, around, local, strided
+from seqloom.ops.attention.patterns import Columns, Pattern, Union, around, local, strided_parts
 from seqloom.ops.attention.plan import plan
 from seqloom.training.capturable import changes_afterwards, why_uncaptured
 from seqloom.training.loop import Updates
@@ -110,12 +110,14 @@ def test_a_step_with_global_tokens_reads_nothing() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pattern", [local(3), Union((around(2), Columns((0, 70), False, around(2)))), strided(5)[1]])
+@pytest.mark.parametrize(
+    "pattern", [local(3), Union((around(2), Columns((0, 70), False, around(2)))), strided_parts(5)[1]]
+)
 def test_sparse_attention_in_tiles_reads_nothing_a_second_time(
     monkeypatch: pytest.MonkeyPatch, pattern: Pattern
 ) -> None:
     """As on a GPU whose kernels do not fit, where the tiles of a pattern lie after the first call."""
-    monkeypatch.setattr(portable, "_groups", portable._kept)
+    monkeypatch.setattr(portable, "_groups", portable._cached_tiles)
     q, k, v = (torch.randn(2, 2, 150, 4, requires_grad=True) for _ in range(3))
     lengths = torch.tensor([150, 99])
 

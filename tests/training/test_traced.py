@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
 
 from seqloom.core.graphs import as_in_a_graph, without_reading
-from seqloom.ops.backends import recorded, use
+from seqloom.ops.backends import record_backends, use
 from seqloom.training.step import Learner
 from tests.contract.cases import CASES, Case
 from tests.training.test_step import updates
@@ -47,7 +47,7 @@ def test_a_step_of_every_causal_mixer_is_one_graph(case: Case) -> None:
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
     batch = learner.objective.batch(0, 0, learner.model)
-    with as_in_a_graph(True), recorded() as ran:
+    with as_in_a_graph(True), record_backends() as ran:
         learner(batch, {})
     with use(**{op: names[0] for op, names in ran.items() if len(names) == 1}):
         expected = losses_and_gradients(learner, learner, batch)

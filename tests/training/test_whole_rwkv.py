@@ -62,5 +62,5 @@ def test_it_is_one_call() -> None:
         "rwkv", vocab=9, dim=8, depth=2, context=4, position="none", channel="channel_mix", embed_norm=True
     )
     assert model.longest is None
-    assert {type(block.channel).__name__ for block in model.blocks} == {"ChannelMix"}
+    assert {type(block.ffn_sublayer).__name__ for block in model.blocks} == {"ChannelMix"}
     assert model.embed_norm is not None

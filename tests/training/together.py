@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from seqloom.training.distributed import joined
+from seqloom.training.distributed import join_group
 from seqloom.training.loop import Updates
 from seqloom.training.objectives.next_token import NextToken
 from seqloom.training.settings import resolve
@@ -51,7 +51,7 @@ def three_steps(path: Path, make: Callable[[], Any], *changes: str) -> None:
     config = resolve("tiny", changes).training
     model = make()
     learner = Learner(model, NextToken(noise(), CONTEXT, config.batch))
-    with joined(config) as group:
+    with join_group(config) as group:
         update = Updates(learner, descent(model, 0.1), config, 0, group)
         losses = [update(step).loss for step in range(3)]
         if group.main:

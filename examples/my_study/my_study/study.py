@@ -6,7 +6,7 @@ from typing import ClassVar, final
 
 from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
-from seqloom.studies.contenders import contender
+from seqloom.studies.candidates import parse_candidate
 from seqloom.studies.results import Results
 from seqloom.studies.study import Row, RunCell, Study
 from seqloom.training.preparation import identity, with_text
@@ -61,7 +61,7 @@ class WidthStudy:
 
     def cell(self, mixer: str, width: int) -> WidthCell:
         """The training of one mixer at one width."""
-        model = contender(mixer)
+        model = parse_candidate(mixer)
         shared = [f"model.dim={width}", f"model.ffn={4 * width}", *self.changes]
         config, corpus = with_text(resolve("tiny", [*shared, *model.changes], self.source))
         return WidthCell(

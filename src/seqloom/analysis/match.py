@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias, final, get_args
 from seqloom.analysis.sizes import By, Counted, at, has_ffn, nearest, quantity, size_of, title
 from seqloom.analysis.timed import TimedSizes
 from seqloom.core.layered import LayeredConfig
-from seqloom.core.table import written
+from seqloom.core.table import format_cell
 
 __all__ = ["By", "Equal", "Match", "match", "quantity"]
 
@@ -58,20 +58,21 @@ class Match:
     def __str__(self) -> str:
         change = f"{self.before:,} → {self.after:,}" if self.before != self.after else f"{self.after:,} stays"
         tables = "included" if self.equal == "time" else "aside"
-        return f"{title(self.config)}: {self.by} {change}, {self.compared}, embeddings and head {tables}"
+        return f"{title(self.config)}: {self.by} {change}, {self.comparison}, embeddings and head {tables}"
 
     @property
-    def compared(self) -> str:
+    def comparison(self) -> str:
         """Both quantities and their difference, in words."""
         words = {"params": "parameters", "mul": "multiplications", "time": "ms a training step"}[self.equal]
         own, aim = (
-            f"{number:,}" if isinstance(number, int) else written(1e3 * number) for number in (self.quantity, self.aim)
+            f"{number:,}" if isinstance(number, int) else format_cell(1e3 * number)
+            for number in (self.quantity, self.aim)
         )
         quantity, other = f"{own} {words}", f"the {aim} of {title(self.to)}"
         if self.quantity == self.aim:
             return f"{quantity}, exactly {other}"
         side = "above" if self.quantity > self.aim else "below"
-        return f"{quantity}, {written(100 * abs(self.difference))}% {side} {other}"
+        return f"{quantity}, {format_cell(100 * abs(self.difference))}% {side} {other}"
 
 
 def match(
@@ -79,10 +80,11 @@ def match(
 ) -> Match:
     """Changes only the size `by` of `config`, to the value at which its quantity is nearest to that of `to`.
 
-    Of two sizes that are equally near the smaller is taken. `row`, for time alone, is what `studies.clock.clock`
-    timed in this process; the nearest of its sizes is taken. ValueError if that is not within 1% (time: 5%), which
-    names the nearest size and another way to match; if a model cannot be built; if `row` is missing, or of other
-    models, another size, machine or process; and if `mul` or time is asked for between different contexts.
+    Of two sizes that are equally near the smaller is taken. `row`, for time alone, is what
+    `studies.match_time.match_time` timed in this process; the nearest of its sizes is taken. ValueError if that is not
+    within 1% (time: 5%), which names the nearest size and another way to match; if a model cannot be built; if `row` is
+    missing, or of other models, another size, machine or process; and if `mul` or time is asked for between different
+    contexts.
     """
     for name, value, known in (("equal", equal, get_args(Equal)), ("by", by, get_args(By))):
         if value not in known:
@@ -106,27 +108,27 @@ def _by_count(config: LayeredConfig, to: LayeredConfig, equal: Counted, by: By) 
     aim = quantity(to, equal)
     quantity(config, equal)  # raises the error of a model that cannot be built
 
-    def matched(by: By) -> Match:
+    def match_size(by: By) -> Match:
         size = nearest(config, equal, by, aim)
         changed = at(config, by, size)
         return Match(changed, to, equal, by, size_of(config, by), size, quantity(changed, equal), aim)
 
-    best = matched(by)
+    best = match_size(by)
     if best.close:
         return best
     others = _others(by)
-    close_sizes = [other for other in others if (other != "ffn" or has_ffn(config)) and matched(other).close]
+    close_sizes = [other for other in others if (other != "ffn" or has_ffn(config)) and match_size(other).close]
     advice = f"match by {' or '.join(close_sizes)} instead" if close_sizes else f"{' and '.join(others)} cannot either"
     raise ValueError(
         f"no {by} brings {title(config)} within 1% of {title(to)}: "
-        f"the nearest, {by} {best.after:,}, has {best.compared}; {advice}"
+        f"the nearest, {by} {best.after:,}, has {best.comparison}; {advice}"
     )
 
 
 def _by_time(config: LayeredConfig, to: LayeredConfig, by: By, row: TimedSizes | None) -> Match:
     """The match in time, from the timed sizes. ValueError, with advice, where none is close enough."""
     if row is None:
-        raise ValueError("to match time, time it first: row=seqloom.studies.clock.clock(config, to, by, training)")
+        raise ValueError("to match time, time it first: row=seqloom.studies.match_time.clock(config, to, by, training)")
     row.require(config, to, by)
     size = row.nearest
     result = Match(at(config, by, size), to, "time", by, size_of(config, by), size, row.seconds(size), row.other.median)
@@ -134,12 +136,14 @@ def _by_time(config: LayeredConfig, to: LayeredConfig, by: By, row: TimedSizes |
         return result
     own_title, advice = title(config), f"match by {' or '.join(_others(by))} instead"
     if size == min(row.sizes) and result.difference > 0:
-        raise ValueError(f"{own_title} is slower than {title(to)} even at {by} {size:,}: {result.compared}; {advice}")
+        raise ValueError(f"{own_title} is slower than {title(to)} even at {by} {size:,}: {result.comparison}; {advice}")
     if size == max(row.sizes) and result.difference < 0:
-        raise ValueError(f"{own_title} is quicker than {title(to)} even at {by} {size:,}: {result.compared}; {advice}")
+        raise ValueError(
+            f"{own_title} is quicker than {title(to)} even at {by} {size:,}: {result.comparison}; {advice}"
+        )
     raise ValueError(
         f"no {by} that was timed brings {own_title} within 5% of {title(to)}: the nearest, {by} {size:,}, takes "
-        f"{result.compared}; time it again with more repeats while nothing else runs, or {advice}"
+        f"{result.comparison}; time it again with more repeats while nothing else runs, or {advice}"
     )
 
 

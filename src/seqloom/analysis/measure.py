@@ -51,7 +51,7 @@ class Timing:
         return Timing(tuple(own / other for own, other in zip(self.times, peer.times, strict=True)))
 
 
-def executed(mixer: Mixer, T: int, batch: int = 1) -> Executed:
+def count_executed(mixer: Mixer, T: int, batch: int = 1) -> Executed:
     """What the forward of `mixer` executes for a row of T tokens, on the backends in use, without gradients.
 
     With a larger `batch`, work that rows share is spread over them. What the equation costs is `mixer.cost(T)`.
@@ -91,7 +91,7 @@ def race(
         first = turn // 2 % len(names)
         order = names[first:] + names[:first]
         for name in reversed(order) if turn % 2 else order:
-            times[name].append(_timed(runs[name]))
+            times[name].append(_time_run(runs[name]))
             if after is not None:
                 after()
             time.sleep(PAUSE)
@@ -133,7 +133,7 @@ def _silent_stderr() -> Iterator[None]:
         os.close(nowhere)
 
 
-def _timed(run: Callable[[], object]) -> float:
+def _time_run(run: Callable[[], object]) -> float:
     _settle()
     start = time.perf_counter()
     run()

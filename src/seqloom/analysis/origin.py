@@ -48,11 +48,11 @@ def commit() -> str:
     if _named:
         return _named[-1][0]
     if _git("ls-files", "--error-unmatch", "__init__.py") is None:  # a virtual environment inside of another project
-        return _installed()
+        return _installed_packages()
     short = _git("rev-parse", "--short", "HEAD")
     paths = (".", ":(top)src/seqloom_studies", ":(top)benchmarks", ":(top,exclude)*.pyc", ":(top,exclude)*__pycache__*")
     changed = _git("status", "--porcelain", "--ignored", *paths)
-    return _installed() if short is None else short + ("+" if changed else "")
+    return _installed_packages() if short is None else short + ("+" if changed else "")
 
 
 @cache
@@ -90,7 +90,7 @@ def _cut(word: str) -> str:
     return name + sign + (path.name if outside else value)
 
 
-def _installed() -> str:
+def _installed_packages() -> str:
     try:
         return f"seqloom {version('seqloom')}"
     except PackageNotFoundError:

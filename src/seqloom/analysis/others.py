@@ -56,7 +56,7 @@ def share(before: Cores | None, after: Cores | None) -> float | None:
     )
 
 
-def loaded(others: float | None) -> bool | None:
+def is_loaded(others: float | None) -> bool | None:
     """Whether the others' share of the cores makes times uncertain; None where it is unknown."""
     return None if others is None else others >= LOADED
 

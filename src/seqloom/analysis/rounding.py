@@ -30,9 +30,9 @@ def errors(mixer: Mixer, T: int, seed: int = 0) -> dict[str, float]:
     generator = torch.Generator().manual_seed(seed)
     x, weights = torch.randn(2, 1, T, mixer.dim, generator=generator)
     single = copy.deepcopy(mixer).float()
-    with choices.recorded() as recorded_choices:
+    with choices.record_choices() as recorded_choices:
         exact = _read(copy.deepcopy(single).double(), x.double(), weights.double())
-    with choices.fixed(recorded_choices):
+    with choices.fix_choices(recorded_choices):
         result = _read(single, x, weights)
     largest = max(float(tensor.abs().max()) for name, tensor in exact.items() if name != "output")
     return {

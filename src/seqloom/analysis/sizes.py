@@ -35,11 +35,11 @@ def nearest(config: LayeredConfig, equal: Counted, by: By, aim: int) -> int:
     # at the size `enough` the two matrices of the ffn alone reach the aim; `sizes` ends at twice that
     rows = config.context if equal == "mul" else 1
     enough = aim * current // (2 * config.dim * config.ffn_width * config.depth * rows)
-    step = allowed(config, by).step
+    step = allowed_sizes(config, by).step
     sizes = range(step + current % step, 2 * (max(current, enough) + 1) + step, step)
 
     @cache
-    def priced(size: int) -> int | None:
+    def price_size(size: int) -> int | None:
         try:
             return quantity(at(config, by, size), equal)
         except ValueError:  # a mixer that asks its heads or groups to divide dim
@@ -48,7 +48,7 @@ def nearest(config: LayeredConfig, equal: Counted, by: By, aim: int) -> int:
     def first_buildable(index: int) -> tuple[float, int]:
         """(quantity, size) of the first size from an index on that can be built; both grow with the index."""
         for size in sizes[index:]:
-            price = priced(size)
+            price = price_size(size)
             if price is not None:
                 return price, size
         return inf, sizes[-1]
@@ -85,7 +85,7 @@ def _crossing(value: Callable[[int], float], count: int, aim: float) -> int:
     return high
 
 
-def allowed(config: LayeredConfig, by: By) -> range:
+def allowed_sizes(config: LayeredConfig, by: By) -> range:
     """The sizes that `by` may take at all; `buildable` says which of them the mixers take."""
     current = size_of(config, by)
     step = config.period if by == "depth" else 1
@@ -96,7 +96,7 @@ def allowed(config: LayeredConfig, by: By) -> range:
 
 def buildable(config: LayeredConfig, by: By, size: int) -> int | None:
     """The first allowed size from `size` on, and below its double, that the mixers can be built with, or None."""
-    sizes = allowed(config, by)
+    sizes = allowed_sizes(config, by)
     first = max(0, -(-(size - sizes.start) // sizes.step))
     for candidate in sizes[first : first + max(size, 64)]:
         try:

@@ -5,7 +5,7 @@ Source: Chen, arXiv:2308.07661, section 7. The formulas, and what is corrected i
 
 from collections.abc import Iterable
 
-from seqloom.analysis.formulas import INFERENCE, TRAINING, Entry, Sublayer
+from seqloom.analysis.formulas import INFERENCE, TRAINING, FormulaEntry, Sublayer
 from seqloom.core.cost import Cost
 
 COLUMNS: tuple[tuple[Sublayer, int], ...] = (
@@ -40,6 +40,6 @@ def table7(d: int = 128, T: int = 128) -> dict[str, tuple[int, ...]]:
     return {row: tuple(int(getattr(cost, row)) for cost in costs) for row in TABLE_7}
 
 
-def _cost(entries: Iterable[Entry], sublayer: Sublayer, sizes: tuple[int, int, int]) -> Cost:
+def _cost(entries: Iterable[FormulaEntry], sublayer: Sublayer, sizes: tuple[int, int, int]) -> Cost:
     counts: dict[str, int] = {entry.quantity: entry.closed(*sizes) for entry in entries if entry.sublayer == sublayer}
     return Cost(**counts)  # type: ignore[arg-type]  # a Quantity is never the name of the path

@@ -2,7 +2,7 @@
 
     ratio(size) = median over rounds of  seconds(config at size) / seconds(to, same round)
 
-Times belong to one machine and one process. `seqloom.studies.clock` makes them.
+Times belong to one machine and one process. `seqloom.studies.match_time` makes them.
 """
 
 import os
@@ -61,7 +61,7 @@ class TimedSizes:
 
     def require(self, config: LayeredConfig, to: LayeredConfig, by: By) -> None:
         """ValueError unless these times are of those two models and that size, measured here, by this process."""
-        advice = "time them again with seqloom.studies.clock.clock"
+        advice = "time them again with seqloom.studies.match_time.clock"
         if (self.config, self.to) != (config, to):
             asked = f"{title(config)} against {title(to)}"
             timed = f"{title(self.config)} against {title(self.to)}"

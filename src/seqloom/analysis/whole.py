@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, final
 
 from seqloom.core.cost import Cost
-from seqloom.core.layered import layered
+from seqloom.core.layered import require_layers
 from seqloom.core.model_config import ModelConfig, weightless
 from seqloom.mixers import kinds, mixer_config
 
@@ -55,7 +55,7 @@ def whole(config: ModelConfig, T: int) -> dict[Use, Cost]:
     return costs
 
 
-def required(config: ModelConfig, costs: Mapping[Use, Cost], per: Use | Literal["sequence"] | None) -> Use:
+def require_use(config: ModelConfig, costs: Mapping[Use, Cost], per: Use | Literal["sequence"] | None) -> Use:
     """The use that `per` names; training without one. ValueError where a model of this kind has no such price."""
     use: Use = "training" if per is None or per == "sequence" else per
     if use not in costs:
@@ -68,7 +68,7 @@ def every_mixer(config: ModelConfig, T: int) -> Iterator[Whole | Refused]:
 
     A mixer that `config` has keeps its settings there; others have their own defaults.
     """
-    own_settings = {mixer.kind: mixer for mixer in reversed(layered(config, "a comparison of mixers").pattern)}
+    own_settings = {mixer.kind: mixer for mixer in reversed(require_layers(config, "a comparison of mixers").pattern)}
     for kind in kinds():
         mixer = own_settings[kind] if kind in own_settings else mixer_config({"kind": kind})
         try:

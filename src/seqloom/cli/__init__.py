@@ -44,9 +44,9 @@ def command(arguments: list[str], debug: bool = False, try_anyway: bool = False)
     try:
         with ExitStack() as stack:
             if try_anyway:
-                from seqloom.core.available_memory import unchecked
+                from seqloom.core.available_memory import skip_check
 
-                stack.enter_context(unchecked())
+                stack.enter_context(skip_check())
             return _command(arguments, debug)
     except KeyboardInterrupt:
         reason, code = _stop_of()
@@ -78,9 +78,9 @@ def _command(arguments: list[str], debug: bool) -> int:
         if message is None or debug:
             raise
         if message.strip():  # it is empty after `seqloom` alone, which has shown its help
-            from seqloom.core.launch import attributed, report_failure
+            from seqloom.core.launch import name_rank, report_failure
 
-            line = f"seqloom: {attributed(' '.join(message.split()), error)}"
+            line = f"seqloom: {name_rank(' '.join(message.split()), error)}"
             print(line, file=sys.stderr)
             report_failure(line)
         return 2

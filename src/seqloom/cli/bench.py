@@ -35,10 +35,10 @@ def bench(
     from seqloom.cli.checked import require_contenders
 
     require_contenders([*mixers, against], preset or "paper/small", ["data.source=stories"])
-    from seqloom.cli.work.bench import timed
+    from seqloom.cli.work.bench import time_mixers
 
     sizes = {"dim": dim, "context": context, "batch": batch}
-    text = timed(
+    text = time_mixers(
         mixers, against, **sizes, what=what, repeats=repeats, threads=threads, preset=preset, as_json=as_json, out=out
     )
     print(text)

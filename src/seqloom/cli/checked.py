@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, create_model, field_validator
 from seqloom.cli import registry
 from seqloom.core.config import Config, IntLists, Ints, SizedConfig, read, read_inside, suggestion
 from seqloom.core.feed_forward import KIND, require_own
-from seqloom.studies.contender import contender
+from seqloom.studies.candidate import parse_candidate
 from seqloom.training.preset import preset_values
 
 TYPES: dict[str, Any] = {
@@ -33,7 +33,7 @@ def require_contenders(
 ) -> None:
     """Raises ValueError as `require_settings` does for each of the models `KIND` or `KIND:NAME=VALUE,…`."""
     for text in dict.fromkeys(texts):
-        model = contender(text)
+        model = parse_candidate(text)
         require_settings(preset, [*model.fitting(changes), *model.changes], source)
 
 

@@ -64,13 +64,13 @@ def compare(
     Differences are to the first mixer that is attention, or else to the first of all.
     """
     from seqloom.cli.checked import require_contenders
-    from seqloom.studies.contender import preset_of
+    from seqloom.studies.candidate import preset_of
 
     runs_folder = out_folder(out, planned=plan)
     preset = preset or preset_of(mixers or [])
     models = [*(mixers or []), *(["attention"] if every else []), *([peer] if match else [])]
     require_contenders(models, preset, change or [], data)
-    from seqloom.cli.work.comparison import Options, compared
+    from seqloom.cli.work.comparison import Options, run_comparison
     from seqloom.studies.runner import Workers
 
     options = Options(
@@ -89,4 +89,4 @@ def compare(
         probe_batches=probe_batches,
         again=again or [],
     )
-    return compared(options, runs_folder, Workers(jobs, cluster, tuple(cluster_set or ())), planned=plan)
+    return run_comparison(options, runs_folder, Workers(jobs, cluster, tuple(cluster_set or ())), planned=plan)

@@ -17,9 +17,9 @@ def cost(
     the whole model in training, in prefill and for one more token; `--set` changes its settings. `seqloom cost --all
     --sort total` does so with every mixer in turn.
     """
-    from seqloom.cli.work.cost_request import requested
+    from seqloom.cli.work.cost_request import find_requested
 
-    request = requested(kind, context.args)
+    request = find_requested(kind, context.args)
     from seqloom.cli.work.prices import price
 
     print(price(request))

@@ -47,9 +47,9 @@ def survey(
     TMaze-LENGTH; POLICY is random, scripted, mixed (scripted, then random), trained, or replay (all episodes that the
     training of the policy tried). They are stored, and `seqloom train --data` takes the same name.
     """
-    from seqloom.cli.work.survey import surveyed
+    from seqloom.cli.work.survey import survey_source
 
-    print(surveyed(source, vocab, tokenizer, column, as_json=as_json))
+    print(survey_source(source, vocab, tokenizer, column, as_json=as_json))
 
 
 @data.command()
@@ -66,9 +66,9 @@ def prepare(
     from seqloom.cli.checked import require_settings
 
     require_settings(preset, change or [], source)
-    from seqloom.cli.work.survey import written
+    from seqloom.cli.work.survey import write_tokens
 
-    print(written(source, out, preset, change or []))
+    print(write_tokens(source, out, preset, change or []))
 
 
 @data.command()
@@ -84,9 +84,9 @@ def vectors(
     column: Annotated[str, typer.Option(help=COLUMN)] = "text",
 ) -> None:
     """Learns vectors of the words of a text by skip-gram (gensim), for training.vectors and `data nearest`."""
-    from seqloom.cli.work.word_vectors import learned
+    from seqloom.cli.work.word_vectors import learn_vectors
 
-    print(learned(source, out, column, dim, window, negative, least, epochs, seed))
+    print(learn_vectors(source, out, column, dim, window, negative, least, epochs, seed))
 
 
 @data.command()

@@ -15,6 +15,6 @@ def demo(
     scale: Annotated[str, typer.Option(help="full takes minutes; tiny takes seconds, to check that it works")] = "full",
 ) -> int:
     """Trains five mixers on stories from a known grammar, compares them and prints the conclusion."""
-    from seqloom.cli.work.demo import shown
+    from seqloom.cli.work.demo import show_demo
 
-    return shown(out, scale)
+    return show_demo(out, scale)

@@ -37,7 +37,7 @@ def registry() -> dict[str, Any]:
     from seqloom.training.config import RunConfig
 
     configs = {name: config for name, config in kinds().items() if config.__module__.startswith("seqloom.mixers.")}
-    return {"mixers": {name: described(config) for name, config in configs.items()}, "run": settings(RunConfig)}
+    return {"mixers": {name: describe_kind(config) for name, config in configs.items()}, "run": settings(RunConfig)}
 
 
 def text() -> str:
@@ -52,7 +52,7 @@ def _line(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def described(config: type[Any]) -> dict[str, Any]:
+def describe_kind(config: type[Any]) -> dict[str, Any]:
     """The entry of one kind of mixer, from the class of its settings."""
     document = sys.modules[config.__module__].__doc__ or ""
     about = " ".join((config.__doc__ or "").split("\n\n")[0].split())
@@ -216,7 +216,9 @@ def _patterns(config: type[Any]) -> list[dict[str, Any]]:
         settings = {name: value for name, value in drawing.items() if name != "causal"}
         causal = drawing.get("causal", True)
         changes = [f"{name}={_word(value)}" for name, value in settings.items()]
-        drawings.append({"settings": changes, "causal": causal, "heads": config(**settings).drawn(DRAWN, causal)})
+        drawings.append(
+            {"settings": changes, "causal": causal, "heads": config(**settings).draw_pattern(DRAWN, causal)}
+        )
     return drawings
 
 

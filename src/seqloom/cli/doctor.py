@@ -15,8 +15,8 @@ def doctor(
 
         print(environment())
         return 0
-    from seqloom.cli.work.run_health import checked
+    from seqloom.cli.work.run_health import check_files
 
-    lines, undamaged = checked(run)
+    lines, undamaged = check_files(run)
     print(lines)
     return 0 if undamaged else 1

@@ -60,7 +60,7 @@ def evaluate(
         if unused:
             option = "--episodes" if returns is None else "--returns"
             raise ValueError(f"{option} plays episodes: leave out --{next(iter(unused)).replace('_', '-')}")
-    from seqloom.cli.work.episodes import acts, played, plays_unasked, scored_on_episodes
+    from seqloom.cli.work.episodes import acts, play_episodes, plays_unasked, scored_on_episodes
 
     play = play or (data is None and plays_unasked(run))
     if text_options and (play or (data is not None and acts(run))):
@@ -68,13 +68,13 @@ def evaluate(
         raise ValueError(f"--{name} is for text, but {run} plays episodes: leave it out")
     if play:
         target_returns = None if returns is None else numbers("--returns", returns, "50,200,500")
-        print(played(run, target_returns, 20 if episodes is None else episodes, batch, step, as_json))
+        print(play_episodes(run, target_returns, 20 if episodes is None else episodes, batch, step, as_json))
         return
     if data is None:
         raise ValueError("Missing option '--data': a text; a Decision Transformer may have --returns instead")
     if acts(run):
         print(scored_on_episodes(run, data, batch, step, as_json))
         return
-    from seqloom.cli.work.scores import scored
+    from seqloom.cli.work.scores import score_text
 
-    print(scored(run, data, batch=batch, **options, step=step, as_json=as_json))
+    print(score_text(run, data, batch=batch, **options, step=step, as_json=as_json))

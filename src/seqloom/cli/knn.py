@@ -41,9 +41,9 @@ def build(
     """Reads a text once and stores for each token its key (a hidden vector) and the next token."""
     if probes is not None and lists is None:
         raise ValueError("--probes needs --lists: add --lists, e.g. --lists 1024, or leave out --probes")
-    from seqloom.cli.work.retrieval import built
+    from seqloom.cli.work.retrieval import build_store
 
-    print(built(run, data, out, batch, stride, half, lists, probes, column, step))
+    print(build_store(run, data, out, batch, stride, half, lists, probes, column, step))
 
 
 @knn.command()
@@ -72,6 +72,6 @@ def tune(
         numbers("--weights", weights, "0.1,0.25"),
         numbers("--temperatures", temperatures, "1,10"),
     )
-    from seqloom.cli.work.retrieval import tuned
+    from seqloom.cli.work.retrieval import tune_store
 
-    print(tuned(run, store, data, grid, batch, search, column, step, as_json=as_json))
+    print(tune_store(run, store, data, grid, batch, search, column, step, as_json=as_json))

@@ -31,8 +31,8 @@ def list_mixers(
 
         print(patterns())
         return
-    from seqloom.cli.work.mixers import listed, shown
+    from seqloom.cli.work.mixers import format_mixer, format_mixers
 
     if name is not None and (family or wide):
         raise typer.BadParameter("--family and --wide apply to the list of all mixers: leave out the mixer")
-    print(listed(family, wide=wide, as_json=as_json) if name is None else shown(name, as_json=as_json))
+    print(format_mixers(family, wide=wide, as_json=as_json) if name is None else format_mixer(name, as_json=as_json))

@@ -16,7 +16,7 @@ from seqloom.core.error_text import reason
 PATH = Path(__file__).with_name("registry.json")
 GROUP = "seqloom.mixers"
 _entries: dict[type[Any], dict[str, Any] | None] = {}
-"""what `_described` returned: a broken mixer is reported once"""
+"""what `_describe_mixer` returned: a broken mixer is reported once"""
 
 
 @cache
@@ -34,7 +34,7 @@ def mixers() -> dict[str, dict[str, Any]]:
     found = further()
     for name, config in found.items():
         if config not in _entries:
-            _entries[config] = _described(name, config)
+            _entries[config] = _describe_mixer(name, config)
     entries = {name: _entries[config] for name, config in found.items()}
     return {**read()["mixers"], **{name: entry for name, entry in entries.items() if entry is not None}}
 
@@ -43,7 +43,7 @@ def further() -> dict[str, type[Any]]:
     """The settings classes of mixers that were registered in this process and are not ours, by name."""
     if "seqloom.core.mixer_config" not in sys.modules:
         return {}
-    registered = sys.modules["seqloom.core.mixer_config"].registered()
+    registered = sys.modules["seqloom.core.mixer_config"].registered_kinds()
     return {name: config for name, config in registered.items() if name not in read()["mixers"]}
 
 
@@ -54,18 +54,18 @@ def mixer_settings(config: type[Any]) -> list[dict[str, Any]]:
     return [setting for setting in settings(config) if setting["name"] != "kind"]
 
 
-def _described(name: str, config: type[Any]) -> dict[str, Any] | None:
+def _describe_mixer(name: str, config: type[Any]) -> dict[str, Any] | None:
     """The entry of a mixer; None, with a line, where its code fails when it is built, priced or drawn."""
-    from seqloom.cli.described import described
+    from seqloom.cli.described import describe_kind
 
     try:
-        return described(config)
+        return describe_kind(config)
     except (Exception, SystemExit) as error:
         print(f"seqloom: the mixer {name!r} of {config.__module__} is left out: {reason(error)}", file=sys.stderr)
         return None
 
 
-def installed() -> dict[str, str]:
+def installed_plugins() -> dict[str, str]:
     """The entry points of installed packages by name, each with its package's name; nothing is imported."""
     points = entry_points(group=GROUP)
     return {point.name: point.dist.name if point.dist else point.module for point in points}

@@ -11,6 +11,6 @@ def runs(
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Lists the runs in a folder: state, batches, loss, time, and the settings in which they differ."""
-    from seqloom.cli.work.runs import listed
+    from seqloom.cli.work.runs import format_runs
 
-    print(listed(folder, as_json=as_json))
+    print(format_runs(folder, as_json=as_json))

@@ -34,14 +34,14 @@ def time_limited(command: Callable[..., Any]) -> Callable[..., Any]:
     """The command with the option `--minutes`."""
 
     @functools.wraps(command)
-    def limited(*arguments: Any, minutes: float | None = None, **named: Any) -> Any:
+    def run_limited(*arguments: Any, minutes: float | None = None, **named: Any) -> Any:
         return limited_to(minutes, lambda: command(*arguments, **named))
 
     signature = inspect.signature(command)
     option = inspect.Parameter("minutes", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Minutes)
-    limited.__signature__ = signature.replace(parameters=[*signature.parameters.values(), option])  # type: ignore[attr-defined]  # read by typer
-    limited.__annotations__ = {**command.__annotations__, "minutes": Minutes}
-    return limited
+    run_limited.__signature__ = signature.replace(parameters=[*signature.parameters.values(), option])  # type: ignore[attr-defined]  # read by typer
+    run_limited.__annotations__ = {**command.__annotations__, "minutes": Minutes}
+    return run_limited
 
 
 def limited_to(minutes: float | None, work: Callable[[], Any]) -> Any:

@@ -68,7 +68,7 @@ def train(
         return 0
     if processes > 1 and launch.size() == 1:
         require_even(config.training, processes)
-        return _launched(processes)
+        return _launch_processes(processes)
     if launch.rank() == 0:
         for note in notes:
             print(note, file=sys.stderr)
@@ -86,7 +86,7 @@ def train(
     return 0
 
 
-def _launched(processes: int) -> int:
+def _launch_processes(processes: int) -> int:
     """Runs this command again in this many processes of this machine, by torchrun's engine; returns the exit code.
 
     A failure is one line and exit code 2, where torchrun itself would print a traceback.

@@ -43,7 +43,7 @@ def verify(
         sys.path.append(os.getcwd())  # for the user's own module; last, so that it hides none of Python's
     from seqloom.contracts import verify as findings_of
     from seqloom.contracts.finding import Finding
-    from seqloom.contracts.summary import summary, unchecked
+    from seqloom.contracts.summary import list_unchecked, summary
     from seqloom.contracts.target import subject_of
 
     subject = subject_of(
@@ -71,7 +71,7 @@ def verify(
         working = str(subject.working).removeprefix("torch.")
         promises = [row(finding) for finding in findings]
         written = {"target": target, "dim": dim, "dtype": working, "promises": promises}
-        print(json.dumps({**written, "not_checked": unchecked(findings)}))
+        print(json.dumps({**written, "not_checked": list_unchecked(findings)}))
     else:
         for finding in findings:
             print(f"{finding.promise:<10} {finding.verdict:<15} {_one_line(finding.detail)}")

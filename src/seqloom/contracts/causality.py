@@ -41,7 +41,7 @@ def causality(subject: Subject) -> Largest | str:
         worst = _larger(worst, _in_wide_context(subject))
     lengths = [x.shape[1]]
     worst = _larger(worst, _at_lengths(subject, lengths))
-    worst.tried = f"at lengths of {_listed(lengths)}"
+    worst.tried = f"at lengths of {_format_lengths(lengths)}"
     return worst
 
 
@@ -79,7 +79,7 @@ def _at_lengths(subject: Subject, tried: list[int]) -> Largest:
     return worst
 
 
-def _listed(lengths: list[int]) -> str:
+def _format_lengths(lengths: list[int]) -> str:
     """The lengths as text, with ranges: 21, 31-33, 100."""
     ranges: list[list[int]] = []
     for length in sorted(lengths):
@@ -92,7 +92,7 @@ def _listed(lengths: list[int]) -> str:
 
 def _uses_lag_sum(module: nn.Module, x: Tensor) -> bool:
     """Whether the forward calls the lag sum, whose backend can then be forced."""
-    with torch.no_grad(), backends.recorded() as ran:
+    with torch.no_grad(), backends.record_backends() as ran:
         module(x)
     return "lag_sum" in ran
 
@@ -162,13 +162,13 @@ def _perturb(
     """
     selects_ahead = isinstance(module, Mixer) and module.traits.selects_ahead
     with torch.no_grad():
-        with choices.recorded() as recorded:
+        with choices.record_choices() as recorded:
             y = module(x)
         for change in changes:
             for position in positions:
                 signs = draw(*x[:, position:].shape, seed=position, dtype=x.dtype, device=x.device).sign()
                 changed = torch.cat([x[:, :position], x[:, position:] + change * signs], 1)
-                with choices.fixed(recorded) if selects_ahead else nullcontext():
+                with choices.fix_choices(recorded) if selects_ahead else nullcontext():
                     differences = (module(changed) - y)[:, :position].abs().amax((0, 2))
                 allowed = share * change
                 first = int((differences > allowed).int().argmax())
@@ -180,9 +180,9 @@ def _perturb(
 def _with_fixed_choices(module: nn.Module, x: Tensor) -> Tensor:
     """The outputs, with gradients; choices, also those by weights, are fixed constants."""
     with choices.soft_too():
-        with torch.no_grad(), choices.recorded() as recorded:
+        with torch.no_grad(), choices.record_choices() as recorded:
             module(x)
-        with choices.fixed(recorded):
+        with choices.fix_choices(recorded):
             y: Tensor = module(x)
     return y
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.contracts.finding import Broken, Largest, NotApplicable, promise
-from seqloom.contracts.readings import EARLIER, INPUT, NoGradient, Reading, derived, is_required, readings
+from seqloom.contracts.readings import EARLIER, INPUT, NoGradient, Reading, differentiate_output, is_required, readings
 from seqloom.contracts.subject import Subject, draw
 from seqloom.ops.bucketing import choices
 
@@ -141,8 +141,8 @@ class _Measured:
         self._inputs = {name: x.clone().requires_grad_() for name, x in reading.inputs().items()}
         self.tensors: dict[str, Tensor] = {**self._inputs, **parameters}
         run = partial(reading.run, module, *self._read_from())
-        with choices.recorded() as self._choices:
-            y, self._weights, found = derived(run, list(self.tensors.values()))
+        with choices.record_choices() as self._choices:
+            y, self._weights, found = differentiate_output(run, list(self.tensors.values()))
         self._gradients = dict(zip(self.tensors, found, strict=True))
         self._noise = ROUNDING * self._eps * float((y.detach().double() * self._weights).norm())
 
@@ -176,7 +176,7 @@ class _Measured:
         sums = []
         for sign in (1, -1):
             tensor.copy_(before.double() + sign * step * direction)
-            with choices.fixed(self._choices):
+            with choices.fix_choices(self._choices):
                 y = self._reading.run(self._module, *self._read_from())
                 sums.append(float((y.double() * self._weights).sum()))
         tensor.copy_(before)

@@ -104,7 +104,9 @@ def maker(target: str, thing: Any, dim: int, settings: dict[str, Any], causal: b
             raise ValueError(f"{target} is built already: --set is for a class or a function")
         return lambda context: copy.deepcopy(thing), False
     if not callable(thing):
-        raise ValueError(f"{target} is no module: it is {described(thing)}, not an nn.Module, its class or a function")
+        raise ValueError(
+            f"{target} is no module: it is {describe_value(thing)}, not an nn.Module, its class or a function"
+        )
     if isinstance(thing, type) and not issubclass(thing, nn.Module):
         raise ValueError(f"{target} is no module: it is a class that does not derive from nn.Module")
     with one_line(f"{target} cannot be built"):
@@ -159,7 +161,7 @@ def _of_arguments(
     def build(context: int) -> nn.Module:
         module = make(**{**({context_argument: context} if context_argument else {}), **values})
         if not isinstance(module, nn.Module):
-            raise ValueError(f"{target} is no module: it makes {described(module)}")
+            raise ValueError(f"{target} is no module: it makes {describe_value(module)}")
         return module
 
     return build, context_argument is not None and context_argument not in settings
@@ -170,7 +172,7 @@ def _is_switch(argument: inspect.Parameter | None) -> bool:
     return argument is not None and (argument.default is argument.empty or isinstance(argument.default, bool))
 
 
-def described(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """What a value is, in a few words."""
     if isinstance(value, Tensor):
         return f"a tensor {tuple(value.shape)} in {str(value.dtype).removeprefix('torch.')}"

@@ -62,9 +62,9 @@ def bfloat16(subject: Subject) -> Largest:
     with torch.no_grad():
         for name, parameter in narrow.named_parameters():
             wide.get_parameter(name).copy_(parameter)
-        with choices.recorded() as made:
+        with choices.record_choices() as made:
             expected = forward(wide, x.to(subject.dtype)).double()
-        with choices.fixed(made):
+        with choices.fix_choices(made):
             result = forward(narrow, x)
     if result.dtype != torch.bfloat16:
         raise Broken(f"bfloat16 in, {str(result.dtype).removeprefix('torch.')} out")

@@ -74,9 +74,9 @@ def _check_values(subject: Subject, module: nn.Module, x: Tensor, keep: Tensor, 
         real = keep[row]
         if real.any():
             expected = forward(module, x[row, real][None])[0]
-            worst.close(y[row][real], expected, subject.rounding, f"row {row}, {_described(real)},")
+            worst.close(y[row][real], expected, subject.rounding, f"row {row}, {_describe_mask(real)},")
             alone = forward(module, x[row : row + 1], keep[row : row + 1])[0]
-            worst.close(alone[real], expected, subject.rounding, f"row {row} at batch 1, {_described(real)},")
+            worst.close(alone[real], expected, subject.rounding, f"row {row} at batch 1, {_describe_mask(real)},")
     worst.settle()
     if isinstance(module, Mixer) and not bool((y[~keep] == 0).all()):
         raise Broken("outputs at dropped positions are not 0", float(y[~keep].abs().max()))
@@ -118,5 +118,5 @@ def _gradients(module: nn.Module) -> dict[str, Tensor]:
     return {name: parameter.grad.clone() for name, parameter in module.named_parameters() if parameter.grad is not None}
 
 
-def _described(keep: Tensor) -> str:
+def _describe_mask(keep: Tensor) -> str:
     return "keeping " + "".join("x" if real else "." for real in keep.tolist())

@@ -10,7 +10,7 @@ from seqloom.contracts.finding import Broken, NotApplicable, promise
 from seqloom.contracts.subject import Subject, forward, streams
 from seqloom.core.cost import NAMES, Cost
 from seqloom.core.mixer import Mixer
-from seqloom.ops.backends import known, use
+from seqloom.ops.backends import known_backends, use
 
 OPERATIONS = ("mul", "add", "div", "exp", "other")
 COUNTED = (1, 2, 5, 6, 9)
@@ -59,7 +59,7 @@ def _check_form(module: nn.Module, T: int, cost: Cost) -> None:
 
 def _check_count(subject: Subject, module: nn.Module, T: int, cost: Cost) -> None:
     """Broken unless the price has as many operations of each kind as the forward executes."""
-    executed = _executed(subject, module, T)
+    executed = _count_executed(subject, module, T)
     for name in OPERATIONS:
         priced, ran = getattr(cost, name), getattr(executed, name)
         if priced != ran:
@@ -68,10 +68,10 @@ def _check_count(subject: Subject, module: nn.Module, T: int, cost: Cost) -> Non
             )
 
 
-def _executed(subject: Subject, module: nn.Module, T: int) -> Executed:
+def _count_executed(subject: Subject, module: nn.Module, T: int) -> Executed:
     """The operations that the forward executes on one row of T tokens, with each op by its reference."""
     x = subject.draw(1, T, subject.dim)
-    reference = {op: "reference" for op, names in known().items() if "reference" in names}
+    reference = {op: "reference" for op, names in known_backends().items() if "reference" in names}
     with torch.no_grad(), use(**reference):
         try:
             return count(lambda: forward(module, x))

@@ -108,7 +108,7 @@ def _steps_are_the_whole(subject: Subject, mixer: Mixer, T: int, worst: Largest)
     draws = random.Random(1)
     whole = mixer(x)
     mixed = [draws.random() < 0.5 for _ in range(T)]
-    grows = any(entry.grows for entry in mixer.memory.values())
+    grows = any(entry.grows for entry in mixer.state_spec.values())
     for reuse in ([False] * T, [True] * T, mixed):
         for capacity in (None, 0, 2, T, 3 * T) if grows else (None,):
             y, _ = in_steps(mixer, x, mixer.start(2, capacity=capacity), reuse)

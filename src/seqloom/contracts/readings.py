@@ -98,7 +98,7 @@ class NoGradient(Exception):
     """The outputs have no gradients; the message says why."""
 
 
-def derived(run: Callable[[], Tensor], tensors: list[Tensor]) -> tuple[Tensor, Tensor, list[Tensor]]:
+def differentiate_output(run: Callable[[], Tensor], tensors: list[Tensor]) -> tuple[Tensor, Tensor, list[Tensor]]:
     """The output, random weights of it, and the gradients of their sum of products to the tensors.
 
     Weights are rounded to bfloat16, so that they are the same for an output of any dtype. Raises NoGradient where the

@@ -10,7 +10,16 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.contracts.finding import Broken, Largest, NotApplicable, promise
-from seqloom.contracts.readings import EARLIER, INPUT, NoGradient, Run, derived, is_required, readings, whole
+from seqloom.contracts.readings import (
+    EARLIER,
+    INPUT,
+    NoGradient,
+    Run,
+    differentiate_output,
+    is_required,
+    readings,
+    whole,
+)
 from seqloom.contracts.subject import Subject
 
 ALLOWED = {torch.float64: (1e-9, 1e-7), torch.float32: (1e-5, 1e-4)}
@@ -33,12 +42,12 @@ def reference(subject: Subject) -> Largest:
         module = subject.module(reading.context)
         plain = _with_weights(subject.reference(reading.context, torch.float64), module)
         try:
-            result = _derived(reading.run, module, reading.inputs())
+            result = _differentiate_inputs(reading.run, module, reading.inputs())
         except NoGradient as error:
             if is_required(reading, module):
                 raise Broken(f"{reading.name}: {error}") from error
             continue
-        expected = _derived(whole, plain, {name: x.cpu().double() for name, x in reading.inputs().items()})
+        expected = _differentiate_inputs(whole, plain, {name: x.cpu().double() for name, x in reading.inputs().items()})
         scale = max((_size(tensor) for name, tensor in expected.items() if name != OUTPUT), default=0.0)
         for name, tensor in expected.items():
             is_output = name == OUTPUT
@@ -61,13 +70,15 @@ def _with_weights(plain: nn.Module, module: nn.Module) -> nn.Module:
     return plain
 
 
-def _derived(run: Run, module: nn.Module, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+def _differentiate_inputs(run: Run, module: nn.Module, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     """The output, and the gradients of a weighted sum of it to inputs and parameters, by name."""
     given = {name: x.clone().requires_grad_() for name, x in inputs.items()}
     x = given[INPUT]
     parameters = {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
     tensors = {**given, **parameters}
-    y, _, gradients = derived(partial(run, module, x, given.get(EARLIER, x[:, :0])), list(tensors.values()))
+    y, _, gradients = differentiate_output(
+        partial(run, module, x, given.get(EARLIER, x[:, :0])), list(tensors.values())
+    )
     named = {f"the gradient of {name}": gradient for name, gradient in zip(tensors, gradients, strict=True)}
     return {OUTPUT: y, **named}
 

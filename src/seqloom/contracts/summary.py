@@ -21,7 +21,7 @@ TOGETHER = {"streaming": ("pieces", "steps"), "a mask": ("padding", "gaps")}
 """one word for several promises none of which was checked"""
 
 
-def unchecked(findings: Sequence[Finding]) -> list[str]:
+def list_unchecked(findings: Sequence[Finding]) -> list[str]:
     """What the promises that do not apply are about, in their order."""
     names = [finding.promise for finding in findings if finding.verdict == "does not apply"]
     words = {name: SUBJECTS.get(name, name) for name in names}
@@ -35,7 +35,7 @@ def summary(findings: Sequence[Finding]) -> str:
     """One line: how many promises hold, do not apply and fail, and what was not checked."""
     verdicts = [finding.verdict for finding in findings]
     holding, other, failing = (verdicts.count(verdict) for verdict in ("holds", "does not apply", "breaks"))
-    words = unchecked(findings)
+    words = list_unchecked(findings)
     *most, last = words or [""]
     listed = f"{', '.join(most)} and {last}" if most else last
     why = f" (so {listed} {'were' if most else 'was'} not checked)" if words else ""

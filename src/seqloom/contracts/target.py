@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seqloom.contracts.maker import Make, described, maker, one_line, resolve, takes
+from seqloom.contracts.maker import Make, describe_value, maker, one_line, resolve, takes
 from seqloom.contracts.subject import CPU, Build, Subject, working_dtype
 from seqloom.core.config import suggestion
 from seqloom.core.mixer import Mixer
@@ -44,7 +44,7 @@ def subject_of(
     widest = context or WIDEST
 
     def build(size: int | None, dtype: torch.dtype, /) -> nn.Module:
-        return _seeded(make, size or widest, dtype, device)
+        return _make_seeded(make, size or widest, dtype, device)
 
     first_dtype = dtype or torch.float32
     with one_line(f"{target} cannot be built"):
@@ -86,7 +86,7 @@ def reference_of(
     make, _ = maker(target, thing, dim, given, causal)
 
     def build(size: int | None, dtype: torch.dtype, /) -> nn.Module:
-        return _seeded(make, size or context, dtype, CPU)
+        return _make_seeded(make, size or context, dtype, CPU)
 
     with one_line(f"{target} cannot be built"):
         plain = build(context, torch.float64)
@@ -104,7 +104,7 @@ def reference_of(
     return build
 
 
-def _seeded(make: Make, context: int, dtype: torch.dtype, device: torch.device) -> nn.Module:
+def _make_seeded(make: Make, context: int, dtype: torch.dtype, device: torch.device) -> nn.Module:
     """The module of this context with the same parameters at every call, in evaluation mode."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
@@ -158,9 +158,11 @@ def _largest_output(target: str, module: nn.Module, x: Tensor) -> float:
     with torch.no_grad(), one_line(f"{target} cannot read {tuple(x.shape)}, dim {dim}"):
         y = module(x)
     if not isinstance(y, Tensor) or y.shape != x.shape:
-        raise ValueError(f"{target} makes {described(y)} of {tuple(x.shape)}: wrap it in a module that keeps the shape")
+        raise ValueError(
+            f"{target} makes {describe_value(y)} of {tuple(x.shape)}: wrap it in a module that keeps the shape"
+        )
     if y.dtype != dtype or not bool(y.isfinite().all()):
         raise ValueError(
-            f"{target} makes {described(y)} of {dtype} inputs: its outputs must be finite and of the same dtype"
+            f"{target} makes {describe_value(y)} of {dtype} inputs: its outputs must be finite and of the same dtype"
         )
     return float(y.abs().max()) or 1.0

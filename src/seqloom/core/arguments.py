@@ -12,7 +12,7 @@ from seqloom.core.autocast import autocasts
 def count(name: str, value: Any, least: int = 0) -> None:
     """Raises TypeError unless the value is an int (a bool is not), and ValueError where it is below `least`."""
     if isinstance(value, bool) or not isinstance(value, int | torch.SymInt):
-        raise TypeError(f"{name} must be a whole number, not {described(value)}")
+        raise TypeError(f"{name} must be a whole number, not {describe_value(value)}")
     if value < least:
         raise ValueError(f"{name} must be {least} or more, not {value}")
 
@@ -20,13 +20,13 @@ def count(name: str, value: Any, least: int = 0) -> None:
 def flag(name: str, value: Any) -> None:
     """Raises TypeError unless the value is True or False."""
     if not isinstance(value, bool | torch.SymBool):
-        raise TypeError(f"{name} is True or False, not {described(value)}")
+        raise TypeError(f"{name} is True or False, not {describe_value(value)}")
 
 
 def deviation(std: Any) -> None:
     """Raises TypeError unless a standard deviation is a number, and ValueError where it is negative or not finite."""
     if isinstance(std, bool) or not isinstance(std, int | float):
-        raise TypeError(f"std must be a number, not {described(std)}")
+        raise TypeError(f"std must be a number, not {describe_value(std)}")
     if not (math.isfinite(std) and std >= 0):
         raise ValueError(f"std must be a finite number of 0 or more, not {std}")
 
@@ -38,7 +38,7 @@ def stream(x: Any, dim: int, ndim: int, dtype: torch.dtype, device: torch.device
     """
     letters = "(B, T, D)" if ndim == 3 else "(B, D)"
     if not isinstance(x, Tensor):
-        raise TypeError(f"this mixer reads a tensor {letters} with D = {dim}, not {described(x)}")
+        raise TypeError(f"this mixer reads a tensor {letters} with D = {dim}, not {describe_value(x)}")
     if x.is_nested:  # whose sizes cannot be asked
         raise ValueError(f"this mixer reads dense tensors {letters}, not nested ones: pad the rows and give keep")
     if x.ndim != ndim or x.shape[-1] != dim:
@@ -61,7 +61,7 @@ def mask(keep: Any, x: Tensor) -> None:
     """Raises unless keep is a bool tensor (B, T) on the device of x (B, T, ...)."""
     shape = tuple(x.shape[:2])
     if not isinstance(keep, Tensor):
-        raise TypeError(f"keep must be a bool tensor {shape}, not {described(keep)}")
+        raise TypeError(f"keep must be a bool tensor {shape}, not {describe_value(keep)}")
     if (
         keep.is_nested
         or keep.shape != shape
@@ -69,10 +69,10 @@ def mask(keep: Any, x: Tensor) -> None:
         or keep.device != x.device
         or keep.layout != torch.strided
     ):
-        raise ValueError(f"keep must be bool {shape} on {x.device}, not {described(keep)}")
+        raise ValueError(f"keep must be bool {shape} on {x.device}, not {describe_value(keep)}")
 
 
-def described(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """A value as errors describe it: a tensor by shape, dtype and device, a plain value with its type, else a type."""
     if isinstance(value, Tensor):
         if value.is_nested:  # it has no sizes

@@ -38,13 +38,13 @@ def require_memory(what: str, need: int, advice: str, *, available: int | None =
     if need > have:
         on = f" on {where}" if where else ""
         raise ValueError(
-            f"{what} needs at least {written(need)} of memory, and {written(have)} are available{on}: {advice}, "
-            "or pass --try-anyway"
+            f"{what} needs at least {format_bytes(need)} of memory, and {format_bytes(have)} are available{on}: "
+            f"{advice}, or pass --try-anyway"
         )
 
 
 @contextmanager
-def unchecked() -> Iterator[None]:
+def skip_check() -> Iterator[None]:
     """Turns the check off inside the block, also in processes that are started there."""
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = "0"
@@ -57,16 +57,16 @@ def unchecked() -> Iterator[None]:
             os.environ[VARIABLE] = before
 
 
-def written(size: int) -> str:
+def format_bytes(size: int) -> str:
     """A number of bytes as text, such as 3.5 GiB or 12,000 TiB, for an int of any size."""
     for unit, power in (("TiB", 40), ("GiB", 30), ("MiB", 20)):
         if size >= 2**power:
             whole, tenths = divmod(size * 10 >> power, 10)
-            return f"{_grouped(whole)} {unit}" if whole >= 100 else f"{whole}.{tenths} {unit}"
+            return f"{_format_whole(whole)} {unit}" if whole >= 100 else f"{whole}.{tenths} {unit}"
     return f"{size:,} bytes"
 
 
-def _grouped(whole: int) -> str:
+def _format_whole(whole: int) -> str:
     """A whole number with thousands separators; a very large one as its bound, so that the text stays short."""
     return f"{whole:,}" if whole < 10**15 else "more than 10^15"
 

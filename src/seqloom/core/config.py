@@ -48,7 +48,7 @@ class Config(BaseModel):
     @model_serializer(mode="wrap")
     def _without_later_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """The settings as plain values, without the fields of `later` that are at their defaults."""
-        return self._written(write)
+        return self._write_values(write)
 
     @override
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -61,7 +61,7 @@ class Config(BaseModel):
         changed.__pydantic_fields_set__.update(self.model_fields_set, update)
         return changed
 
-    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _write_values(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = write(self)
         for name in self.later:
             if getattr(self, name) == type(self).model_fields[name].default:
@@ -106,7 +106,7 @@ class InvalidSettings(ValueError):
     """An error in nested settings, in one line. Outer settings report it with the full path of each field."""
 
     def __init__(self, kind: type[Config], error: ValidationError) -> None:
-        super().__init__(described(kind, error))
+        super().__init__(describe_errors(kind, error))
         self.kind = kind
         self.error = error
 
@@ -116,7 +116,7 @@ def read(kind: type[Config], values: dict[str, Any]) -> Any:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise ValueError(described(kind, error)) from None
+        raise ValueError(describe_errors(kind, error)) from None
 
 
 def read_inside(kind: type[Config], values: dict[str, Any]) -> Any:
@@ -127,7 +127,7 @@ def read_inside(kind: type[Config], values: dict[str, Any]) -> Any:
         raise InvalidSettings(kind, error) from None
 
 
-def described(kind: type[BaseModel], error: ValidationError, outside: Sequence[str] = ()) -> str:
+def describe_errors(kind: type[BaseModel], error: ValidationError, outside: Sequence[str] = ()) -> str:
     """What is wrong with each field, on one line; `outside` is the path from the outermost settings to `kind`."""
     return "; ".join(_problem_text(kind, problem, outside) for problem in error.errors())
 
@@ -137,7 +137,7 @@ def _problem_text(kind: type[BaseModel], problem: Any, outside: Sequence[str]) -
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, InvalidSettings):
         names, _, _ = _locate(kind, problem["loc"])
-        return described(cause.kind, cause.error, [*outside, *names])
+        return describe_errors(cause.kind, cause.error, [*outside, *names])
     return _field_text(kind, problem, outside)
 
 

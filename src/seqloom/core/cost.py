@@ -9,7 +9,7 @@ Source: Chen, Attention Is Not All You Need Anymore, arXiv:2308.07661, section 7
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, final, get_args
 
-from seqloom.core.arguments import count, described
+from seqloom.core.arguments import count, describe_value
 
 Step: TypeAlias = Literal["multiplication", "cumulation", "division", "exponentiation", "addition", "other"]
 Per: TypeAlias = Literal["sequence", "token"]
@@ -56,7 +56,7 @@ class Span:
 def span(T: Any, per: Any) -> Span:
     """The span of a user's T and `per`; TypeError or ValueError where they are not valid."""
     if per not in get_args(Per):
-        raise ValueError(f"a price is per 'sequence' or per 'token', not {described(per)}")
+        raise ValueError(f"a price is per 'sequence' or per 'token', not {describe_value(per)}")
     count("T", T, least=int(per == "token"))
     return Span(T, per)
 

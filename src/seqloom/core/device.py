@@ -7,7 +7,7 @@ from functools import cache
 import torch
 
 
-def chosen(name: str) -> torch.device:
+def choose_device(name: str) -> torch.device:
     """The device called `name`; `auto` is the first GPU, or else the CPU. ValueError where torch cannot use it here."""
     if name == "auto":
         return torch.device("cuda" if _has_gpu() else "cpu")

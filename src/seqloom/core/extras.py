@@ -29,7 +29,7 @@ class Extras:
         )
 
 
-def merged(parts: Iterable[Extras]) -> Extras:
+def merge_extras(parts: Iterable[Extras]) -> Extras:
     """One Extras of those of several parts of a model, whose names differ."""
     losses: dict[str, Tensor] = {}
     statistics: dict[str, Tensor] = {}
@@ -39,7 +39,7 @@ def merged(parts: Iterable[Extras]) -> Extras:
     return Extras(losses, statistics)
 
 
-def weighted(passes: Iterable[tuple[Extras, Tensor]]) -> Extras:
+def weight_extras(passes: Iterable[tuple[Extras, Tensor]]) -> Extras:
     """The extras of several passes of a model as one; each comes with its pass's share of the kept tokens.
 
     Losses are averaged by these shares, statistics are added.
@@ -47,8 +47,8 @@ def weighted(passes: Iterable[tuple[Extras, Tensor]]) -> Extras:
     losses: dict[str, Tensor] = {}
     statistics: dict[str, Tensor] = {}
     for extras, share in passes:
-        losses = added(losses, {name: share * loss for name, loss in extras.losses.items()})
-        statistics = added(statistics, extras.statistics)
+        losses = add_statistics(losses, {name: share * loss for name, loss in extras.losses.items()})
+        statistics = add_statistics(statistics, extras.statistics)
     return Extras(losses, statistics)
 
 
@@ -58,7 +58,7 @@ def without_prefix(values: Mapping[str, Tensor], prefix: str) -> dict[str, Tenso
     return {name.removeprefix(start): value for name, value in values.items() if name.startswith(start)}
 
 
-def added(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def add_statistics(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The statistics of two passes added by name; a name that one pass lacks counts as 0 there."""
     total = dict(first)
     for name, value in second.items():

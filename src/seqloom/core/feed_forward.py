@@ -49,7 +49,7 @@ class FeedForwardConfig(Config, ABC):
     """whether no sublayer follows the mixer"""
 
     @property
-    def held(self) -> int:
+    def held_numbers(self) -> int:
         """The numbers of the hidden layer of a token that the backward needs."""
         return self.width
 

@@ -69,7 +69,7 @@ def _number(name: str, least: int, most: int) -> int:
     return number
 
 
-def attributed(line: str, error: Exception) -> str:
+def name_rank(line: str, error: Exception) -> str:
     """The line that reports an error; with the rank of this process, unless it is rank 0.
 
     All ranks meet the same mistake of a command line. Rank 0 reports it at once and ends, and the launcher ends the

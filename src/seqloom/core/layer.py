@@ -5,7 +5,7 @@ from typing import final
 
 from torch import nn
 
-from seqloom.core.arguments import count, described
+from seqloom.core.arguments import count, describe_value
 from seqloom.core.position import PositionConfig
 
 
@@ -27,11 +27,11 @@ class Layer:
     position: PositionConfig | None = None
     """the positional encoding that acts inside the mixer, in one of `MixerConfig.places`"""
     shared: nn.Module | None = None
-    """the module that `MixerConfig.shared` made for all layers with the same settings"""
+    """the module that `MixerConfig.shared_module` made for all layers with the same settings"""
 
     def __post_init__(self) -> None:
         if not isinstance(self.causal, bool):
-            raise TypeError(f"causal is True or False, not {described(self.causal)}")
+            raise TypeError(f"causal is True or False, not {describe_value(self.causal)}")
         count("layer", self.number)
         count("depth", self.depth, least=1)
         if self.number >= self.depth:

@@ -1,6 +1,6 @@
 """The settings of a model whose layers are a mixer and a second sublayer, such as a feed-forward network.
 
-Commands that price, size or compare layers need such a model: `layered(config)` returns its settings, or raises.
+Commands that price, size or compare layers need such a model: `require_layers(config)` returns its settings, or raises.
 """
 
 from abc import ABC, abstractmethod
@@ -81,7 +81,7 @@ class LayeredConfig(ModelConfig, ABC):
     @model_serializer(mode="wrap")
     def _without_later_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As of all settings; one kind of second sublayer is written by its old names, so that no identity changes."""
-        values = self._written(write)
+        values = self._write_values(write)
         ffn = values.get("ffn")
         return {**values, **by_old_names(ffn)} if isinstance(ffn, dict) else values
 
@@ -143,7 +143,7 @@ class LayeredConfig(ModelConfig, ABC):
         """The mixer of each layer, in order."""
         return tuple(self.pattern[layer % len(self.pattern)] for layer in range(self.depth))
 
-    def windowed(self, window: int) -> Self:
+    def with_window(self, window: int) -> Self:
         """These settings with a window of `window` tokens in every mixer that has a window; the weights fit both.
 
         If no mixer has a window yet, every mixer that can have one gets it. ValueError where no mixer can have one.
@@ -209,7 +209,7 @@ class LayeredConfig(ModelConfig, ABC):
                     yield f"{name}.{number}", modules[self.like(number)]
 
 
-def layered(config: ModelConfig, purpose: str = "this") -> LayeredConfig:
+def require_layers(config: ModelConfig, purpose: str = "this") -> LayeredConfig:
     """Returns `config` if the layers of its model are mixers. ValueError, which names the kind, for other models."""
     if not isinstance(config, LayeredConfig):
         raise ValueError(f"a model of kind {config.kind} has no layers of mixers, which {purpose} is about")

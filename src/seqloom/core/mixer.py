@@ -14,18 +14,18 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from seqloom.core import memory as declared
+from seqloom.core import state_spec as declared
 from seqloom.core.arguments import count, deviation, flag, mask, stream
 from seqloom.core.autocast import autocasts
 from seqloom.core.cost import Cost, Per, Span, span
 from seqloom.core.extras import Extras
 from seqloom.core.guards import guards_of
-from seqloom.core.memory import Memory
 from seqloom.core.overlap import require_apart
 from seqloom.core.parts import init_weights, part_price, parts
 from seqloom.core.roles import Role
 from seqloom.core.shapes import Keep, Stream, Token
-from seqloom.core.state import State, bounded, require_reusable
+from seqloom.core.state import State, bound_state, require_reusable
+from seqloom.core.state_spec import StateSpec
 from seqloom.core.view import View
 
 
@@ -58,7 +58,7 @@ class Mixer(nn.Module, ABC):
     """roles of parameters where they are not the defaults of `seqloom.core.roles`"""
     dim: int
     shared: nn.Module | None
-    """what it shares with other layers (`MixerConfig.shared`); a submodule only where the mixer is not in a model"""
+    """what it shares with other layers (`MixerConfig.shared_module`); a submodule only of a mixer outside a model"""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Mixer(nn.Module, ABC):
         self.register_load_state_dict_post_hook(_rebuild)  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
     @property
-    def memory(self) -> Memory:
+    def state_spec(self) -> StateSpec:
         """The entries of the state, without `length`; by default none."""
         return {}
 
@@ -82,8 +82,8 @@ class Mixer(nn.Module, ABC):
         count("batch", batch)
         if capacity is not None:
             count("capacity", capacity)
-        declared.require_room(self.memory, batch, capacity or 0, self.device)
-        return declared.start(self.memory, batch, capacity or 0, self.dtype, self.device)
+        declared.require_room(self.state_spec, batch, capacity or 0, self.device)
+        return declared.start(self.state_spec, batch, capacity or 0, self.dtype, self.device)
 
     @abstractmethod
     def extend(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
@@ -106,23 +106,23 @@ class Mixer(nn.Module, ABC):
     def cost(self, T: int, per: Per = "sequence") -> Cost:
         """The price of the equation for one row of T tokens, or for the token at position T alone (`per="token"`).
 
-        It has the operations of `price`, the number of parameters, and the size of the state by `memory`. Raises
+        It has the operations of `price`, the number of parameters, and the size of the state by `state_spec`. Raises
         TypeError or ValueError for a T or `per` that is not valid.
         """
         priced = span(T, per)
         params = sum(parameter.numel() for parameter in self.parameters())
-        size = sum(entry.numbers(T) for entry in self.memory.values())
+        size = sum(entry.numbers(T) for entry in self.state_spec.values())
         return replace(self.price(priced), params=params, state=size)
 
     def price(self, span: Span) -> Cost:
         """Operations and critical path of `chain`, plus the operations of the parts that `chain` leaves out."""
-        chain = [part for part in self.chain(span) if part is not None]
+        chain = [part for part in self.price_terms(span) if part is not None]
         critical = [part if isinstance(part, Cost) else part_price(part, span) for part in chain]
         off_chain = [part for part in self.parts if all(part is not link for link in chain)]
         parallel = [part_price(part, span).parallel() for part in off_chain]
         return sum([*critical, *parallel], Cost())
 
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         """The critical path in order: a module stands for its own price, a `Cost` for other lines of the equation.
 
         Modules that are left out are priced as computed in parallel; None is skipped. By default all parts in order.
@@ -132,7 +132,7 @@ class Mixer(nn.Module, ABC):
     @property
     def output_layer(self) -> nn.Linear | None:
         """The linear layer that ends `chain`, if it ends with one; scaled initialization divides its weights."""
-        chain = [part for part in self.chain(Span(1)) if part is not None]
+        chain = [part for part in self.price_terms(Span(1)) if part is not None]
         return chain[-1] if chain and isinstance(chain[-1], nn.Linear) else None
 
     @property
@@ -187,7 +187,7 @@ class Mixer(nn.Module, ABC):
         return ()
 
     @property
-    def uncaptured(self) -> str:
+    def uncaptured_reason(self) -> str:
         """Why a training step cannot be recorded as a CUDA graph, in a few words; by default "": it can.
 
         It can where whole sequences are read without reading a number from the device.
@@ -208,7 +208,7 @@ class Mixer(nn.Module, ABC):
         """
         return None
 
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         """What a report draws: weights, and what was computed from the first row of `x`; by default nothing."""
         return []
 
@@ -219,7 +219,7 @@ class Mixer(nn.Module, ABC):
         """
         count("tokens", tokens)
         self.check_state(state)
-        return declared.crop(self.memory, state, tokens)
+        return declared.crop(self.state_spec, state, tokens)
 
     def reserve(self, state: State, tokens: int) -> State:
         """The same state with room for `tokens` more tokens, so that no step of them changes a shape.
@@ -228,25 +228,25 @@ class Mixer(nn.Module, ABC):
         """
         count("tokens", tokens)
         self.check_state(state)
-        state = bounded(state)
-        declared.require_room(self.memory, len(state["length"]), tokens + (state.bound or 0), self.device)
-        return declared.with_room(self.memory, state, tokens)
+        state = bound_state(state)
+        declared.require_room(self.state_spec, len(state["length"]), tokens + (state.bound or 0), self.device)
+        return declared.with_room(self.state_spec, state, tokens)
 
     def trim(self, state: State) -> State:
         """The same state, contiguous and without unused slots, ready to be saved. Raises as `check_state` does."""
         self.check_state(state)
-        return declared.trim(self.memory, state)
+        return declared.trim(self.state_spec, state)
 
     def check_state(self, state: State, batch: int | None = None) -> None:
         """Raises ValueError or TypeError unless `state` is one of this mixer's, of `batch` rows where that is given.
 
-        Names, dtypes, devices and sizes are compared with `memory`; no value is read.
+        Names, dtypes, devices and sizes are compared with `state_spec`; no value is read.
         """
         tensor = self._any_tensor
         compiling = torch.compiler.is_compiling()
         if not compiling and _is_like_last(self, state, tensor) and batch in (None, state["length"].shape[0]):
             return
-        declared.check(self.memory, state, batch, tensor.dtype, tensor.device, autocasts(tensor.device))
+        declared.check(self.state_spec, state, batch, tensor.dtype, tensor.device, autocasts(tensor.device))
         if not compiling:
             _remember(self, state, tensor)
 

@@ -44,7 +44,7 @@ class MixerConfig(SizedConfig, ABC):
     """settings under which the tests run the mixer, at dim 8"""
     rounding: ClassVar[Rounding] = Rounding()
     long_views: ClassVar[bool] = False
-    """whether `Mixer.views` needs a text as long as the context and `tokens_back` together to show anything"""
+    """whether `Mixer.plots` needs a text as long as the context and `tokens_back` together to show anything"""
     nearest: ClassVar[str | None] = None
     """for a kind without a causal form: the most similar kind that a decoder can use"""
     drawings: ClassVar[tuple[dict[str, Any], ...]] = ()
@@ -76,7 +76,7 @@ class MixerConfig(SizedConfig, ABC):
             raise ValueError(f"{self.kind} has no place for {position.kind} positions, which act on {position.place}")
         unshared = Layer(dim, context, causal, layer, depth, position)
         try:
-            shared_module = self.shared(unshared) if shared is None else shared
+            shared_module = self.shared_module(unshared) if shared is None else shared
             mixer = self.make(replace(unshared, shared=shared_module))
         except SystemExit as end:
             raise BrokenMixer(f"{self.kind} cannot be built: its code ends the program (exit {end.code!r})") from end
@@ -107,14 +107,15 @@ class MixerConfig(SizedConfig, ABC):
         """Where a positional encoding can act in this mixer; by default nowhere."""
         return frozenset()
 
-    def shared(self, layer: Layer) -> nn.Module | None:
+    def shared_module(self, layer: Layer) -> nn.Module | None:
         """The module that all layers with these settings share, given the first of them; by default None.
 
-        A model builds, initializes, prices, trains and saves it once. Each layer's mixer reads it as `self.shared`.
+        A model builds, initializes, prices, trains and saves it once. Each layer's mixer reads it as
+        `self.shared_module`.
         """
         return None
 
-    def drawn(self, T: int, causal: bool) -> dict[str, list[str]]:
+    def draw_pattern(self, T: int, causal: bool) -> dict[str, list[str]]:
         """The attention pattern over T positions as text: by the names of heads, a row of letters for each query.
 
         Empty, as by default, for a mixer that has no pattern to draw.
@@ -156,7 +157,7 @@ restore = _registry.restore
 search_by = _registry.search_by
 declare = _registry.declare
 find = _registry.find
-registered = _registry.registered
+registered_kinds = _registry.registered_kinds
 """the kinds of mixers whose modules are imported, by name"""
 kinds = _registry.kinds
 """every kind of mixer by name, all of whose modules it imports; `seqloom.mixers` declares ours"""

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from seqloom.core.arguments import count, described
+from seqloom.core.arguments import count, describe_value
 from seqloom.core.cost import Cost, Per
 from seqloom.core.extras import Extras
 from seqloom.core.mixer import Mixer
@@ -115,7 +115,7 @@ class Model(nn.Module, ABC):
         self._lacks("give features")
 
     @property
-    def uncaptured(self) -> str:
+    def uncaptured_reason(self) -> str:
         """Why a training step cannot be recorded as a CUDA graph, in a few words; by default "": it can.
 
         Reasons of single mixers are theirs.
@@ -240,13 +240,13 @@ class Model(nn.Module, ABC):
         """Sets the lookup that finds similar contexts, where `config.looks_up`; it is not part of the weights."""
         self._lacks("look up in a store", kind="spalm")
 
-    def rebuilt(self, config: "ModelConfig") -> "Model":
+    def rebuild_with(self, config: "ModelConfig") -> "Model":
         """A model of other settings with these weights, and the lookup and the mode of this model.
 
         TypeError for settings of another kind of model, ValueError where the weights do not fit.
         """
         if not isinstance(config, type(self.config)):
-            raise TypeError(f"config must be settings of a {self.config.kind} model, not {described(config)}")
+            raise TypeError(f"config must be settings of a {self.config.kind} model, not {describe_value(config)}")
         weights = self.state_dict()
         with torch.device("meta"):
             expected = config.build().state_dict()
@@ -276,7 +276,7 @@ class Model(nn.Module, ABC):
 def require_model(model: Any) -> None:
     """Raises TypeError unless `model` is a Model."""
     if not isinstance(model, Model):
-        raise TypeError(f"model is one that seqloom.decoder or seqloom.load gives, not {described(model)}")
+        raise TypeError(f"model is one that seqloom.decoder or seqloom.load gives, not {describe_value(model)}")
 
 
 def require_streams(model: Any, verb: str = "read on from a state") -> None:

@@ -84,7 +84,7 @@ class Objective(nn.Module, ABC):
         """The tokens and the outputs of a row, where all rows of all batches are alike; None, by default, elsewhere."""
         return None
 
-    def uncaptured(self, pieces: int) -> str:
+    def uncaptured_reason(self, pieces: int) -> str:
         """Why steps of so many micro-batches cannot be recorded as a graph, in a few words; by default "": they can.
 
         They can where all batches have the same shapes and the same numbers of targets, and `losses` reads no number

@@ -10,7 +10,7 @@ from itertools import combinations, pairwise
 import torch
 from torch import Tensor
 
-from seqloom.core.state import known
+from seqloom.core.state import is_known
 
 
 def require_apart(state: Mapping[str, Tensor]) -> None:
@@ -18,7 +18,7 @@ def require_apart(state: Mapping[str, Tensor]) -> None:
     if not torch.compiler.is_compiling() and _lie_apart(state.values()):
         return
     for name, tensor in state.items():
-        if folded(tensor):
+        if overlaps_itself(tensor):
             raise ValueError(
                 f"state entry {name!r} holds several places at one address, as an expanded tensor does, and cannot be "
                 "overwritten: give its .clone(), or step with reuse=False"
@@ -26,7 +26,7 @@ def require_apart(state: Mapping[str, Tensor]) -> None:
     if torch.compiler.is_compiling():
         return  # graphs have no addresses
     for (name, tensor), (other, second) in combinations(state.items(), 2):
-        if shared(tensor, second):
+        if share_memory(tensor, second):
             raise ValueError(
                 f"state entries {name!r} and {other!r} share memory, and cannot be overwritten: "
                 "give a .clone() of one, or step with reuse=False"
@@ -45,7 +45,7 @@ def _lie_apart(tensors: Iterable[Tensor]) -> bool:
     return all(end <= begin for (_, end), (begin, _) in pairwise(ranges))
 
 
-def folded(tensor: Tensor) -> bool:
+def overlaps_itself(tensor: Tensor) -> bool:
     """Whether several places of one tensor may lie at one address; a tensor of which all are apart may count too.
 
     Sorted by stride, each axis has to step over all that the axes before it reach. Slices, transposes and gaps do.
@@ -61,8 +61,8 @@ def folded(tensor: Tensor) -> bool:
     return False
 
 
-def shared(first: Tensor, second: Tensor) -> bool:
-    """Whether two tensors have an address in common; neither is `folded`."""
+def share_memory(first: Tensor, second: Tensor) -> bool:
+    """Whether two tensors have an address in common; neither is `overlaps_itself`."""
     if first.numel() == 0 or second.numel() == 0 or not _of_one_storage(first, second):
         return False
     if first.element_size() != second.element_size():
@@ -76,7 +76,7 @@ def shared(first: Tensor, second: Tensor) -> bool:
 
 
 def _of_one_storage(first: Tensor, second: Tensor) -> bool:
-    if not (known(first) and known(second)):
+    if not (is_known(first) and is_known(second)):
         return False  # without values there are no addresses
     return first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, TextIO, runtime_checkable
 
-from seqloom.core.arguments import described
+from seqloom.core.arguments import describe_value
 
 
 @runtime_checkable
@@ -44,7 +44,7 @@ def progress(
 
 
 @contextmanager
-def silent(label: str, total: float, unit: str = "", *, start: float = 0) -> Iterator[Advance]:
+def show_nothing(label: str, total: float, unit: str = "", *, start: float = 0) -> Iterator[Advance]:
     """Shows nothing; called as `progress` is."""
     yield lambda amount=1, note="": None
 
@@ -52,7 +52,7 @@ def silent(label: str, total: float, unit: str = "", *, start: float = 0) -> Ite
 def require_show(show: Any) -> None:
     """Raises TypeError for a progress bar that cannot be called."""
     if not callable(show):
-        raise TypeError(f"show is called as seqloom.core.progress.progress is, not {described(show)}")
+        raise TypeError(f"show is called as seqloom.core.progress.progress is, not {describe_value(show)}")
 
 
 def _lines(label: str, total: float, unit: str, start: float, every: float, out: TextIO) -> Advance:
@@ -74,7 +74,7 @@ def _lines(label: str, total: float, unit: str, start: float, every: float, out:
         words = [
             f"{label}: {done:,.0f} of {total:,.0f} {unit}".rstrip(),
             f"{rate:,.1f}/s",
-            f"{clock(left)} left",
+            f"{format_duration(left)} left",
             note,
         ]
         print(" · ".join(word for word in words if word), file=out, flush=True)
@@ -110,7 +110,7 @@ def _bar(label: str, total: float, unit: str, start: float, out: TextIO) -> Iter
         yield advance
 
 
-def clock(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A duration in words: 1:05, 2:00:10."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

@@ -51,7 +51,7 @@ class Registry(Generic[C]):
         del self._kinds[name]
 
     def restore(self, kinds: Mapping[str, type[C]]) -> None:
-        """Makes these the kinds, as `registered` returned them before; declared ones that came since stay."""
+        """Makes these the kinds, as `registered_kinds` returned them before; declared ones that came since stay."""
         since = {name: config for name, config in self._kinds.items() if name in self._modules and name not in kinds}
         self._kinds = {**kinds, **{name: config for name, config in since.items() if _is_ours(config.__module__)}}
 
@@ -69,7 +69,7 @@ class Registry(Generic[C]):
             self._search()
         return self._kinds.get(name)
 
-    def registered(self) -> dict[str, type[C]]:
+    def registered_kinds(self) -> dict[str, type[C]]:
         """The kinds whose modules have been imported."""
         return dict(self._kinds)
 

@@ -30,11 +30,11 @@ def roles(named_modules: Iterable[tuple[str, nn.Module]]) -> dict[str, Role]:
     for prefix, module in modules.items():
         for name, _ in module.named_parameters(recurse=False):
             path = [*prefix.split("."), name] if prefix else [name]
-            parameter_roles[".".join(path)] = _declared(modules, path) or _torch_role(module, name)
+            parameter_roles[".".join(path)] = _find_declaration(modules, path) or _torch_role(module, name)
     return parameter_roles
 
 
-def _declared(modules: dict[str, nn.Module], path: list[str]) -> Role | None:
+def _find_declaration(modules: dict[str, nn.Module], path: list[str]) -> Role | None:
     """The role that the outermost module with a declaration for this parameter gives it."""
     for depth in range(len(path)):
         declarations: dict[str, Role] = getattr(modules.get(".".join(path[:depth])), "roles", {})

@@ -47,7 +47,7 @@ class RowDraws(nn.Module):
             self._began[call] = _generator_state(like.device)
             drawn = numbers(shape)
         else:
-            with _repeated(self._began[call], like.device):
+            with _repeat_draws(self._began[call], like.device):
                 drawn = numbers(shape)
         return drawn[self.rank, :, first : first + length]
 
@@ -69,7 +69,7 @@ def read_piece(module: nn.Module, piece: Piece) -> Iterator[None]:
 
 
 @contextmanager
-def _repeated(state: Tensor, device: torch.device) -> Iterator[None]:
+def _repeat_draws(state: Tensor, device: torch.device) -> Iterator[None]:
     """Inside the block, torch's generator of a device goes on from an earlier state; afterwards it is as before."""
     before = _generator_state(device)
     _set_generator_state(state, device)

@@ -15,7 +15,7 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from seqloom.core.state import Tree, filled, flat, select
+from seqloom.core.state import Tree, fill_state, flat, select
 
 
 def stack(states: Sequence[Tree]) -> Tree:
@@ -29,13 +29,13 @@ def stack(states: Sequence[Tree]) -> Tree:
     for name in entries[0]:
         tensors = [entry[name] for entry in entries]
         joined[name] = torch.cat([_widen(tensor, _largest(tensors)) for tensor in tensors])
-    return filled(states[0], joined)
+    return fill_state(states[0], joined)
 
 
 def take(state: Tree, rows: Int[Tensor, " N"]) -> Tree:
     """A copy of some rows, with a bound of their own; `Model.trim` frees the slots that they leave unused."""
     taken = select(state, rows)
-    return filled(taken, flat(taken))
+    return fill_state(taken, flat(taken))
 
 
 def put(state: Tree, row: int, one: Tree) -> Tree:
@@ -50,7 +50,7 @@ def put(state: Tree, row: int, one: Tree) -> Tree:
         sizes = _largest([tensor, new[name]])
         entries[name] = _widen(tensor, sizes)
         entries[name][row] = _widen(new[name], sizes)[0]
-    return filled(state, entries)
+    return fill_state(state, entries)
 
 
 def _require_alike(entries: dict[str, Tensor], others: dict[str, Tensor]) -> None:

@@ -3,8 +3,8 @@
     State        the tensors of one layer by name, batch first; `length` (B,) counts the tokens that each row has read
     ModelState   the states of a model's sublayers, layer by layer, and an `extra` that depends on the kind of model
 
-`select`, `repeat`, `nbytes`, `flat` and `filled` take either. `extend` and `step` return a new state; unless `step` is
-called with `reuse=True`, they leave the tensors of the old state bit for bit unchanged.
+`select`, `repeat`, `nbytes`, `flat` and `fill_state` take either. `extend` and `step` return a new state; unless `step`
+is called with `reuse=True`, they leave the tensors of the old state bit for bit unchanged.
 """
 
 from collections.abc import Callable, Mapping
@@ -99,14 +99,14 @@ _pytree.register_pytree_node(
 )
 
 
-def known(tokens: Tensor) -> bool:
+def is_known(tokens: Tensor) -> bool:
     """Whether values of `tokens` can be read: not while a graph is captured, nor of meta, fake or vmap's tensors."""
     if torch.compiler.is_compiling():
         return False
     return not (tokens.is_meta or isinstance(tokens, FakeTensor) or _functorch.is_batchedtensor(tokens))
 
 
-def bounded(state: dict[str, Tensor]) -> State:
+def bound_state(state: dict[str, Tensor]) -> State:
     """The state with a `bound`, which is read from the device where it is unknown and values can be read.
 
     Tensors of torch's inference mode are copied outside of it, where they cannot be saved for a backward or be changed.
@@ -114,23 +114,23 @@ def bounded(state: dict[str, Tensor]) -> State:
     if torch.compiler.is_compiling():
         return state  # type: ignore[return-value]  # in a graph a plain dict is enough
     if state["length"].is_inference() and not torch.is_inference_mode_enabled():
-        state = _mapped(torch.clone, state)
+        state = _map_tree(torch.clone, state)
     if type(state) is State and state.bound is not None:
         return state
-    length = measured(state["length"])
+    length = measure_length(state["length"])
     return State(state, length.bound, length.even)
 
 
 def length_of(state: State) -> Length:
-    """How many tokens the rows of a state have read; the state is one that `bounded` returned."""
+    """How many tokens the rows of a state have read; the state is one that `bound_state` returned."""
     if torch.compiler.is_compiling():
         return Length(state["length"])
     return Length(state["length"], state.bound, state.even)
 
 
-def measured(tokens: Int[Tensor, " B"]) -> Length:
+def measure_length(tokens: Int[Tensor, " B"]) -> Length:
     """The length of rows that have read `tokens`, with a `bound` where values can be read from the device."""
-    if not known(tokens):
+    if not is_known(tokens):
         return Length(tokens)
     counts = set(tokens.tolist())
     if min(counts, default=0) < 0:
@@ -138,7 +138,7 @@ def measured(tokens: Int[Tensor, " B"]) -> Length:
     return Length(tokens, max(counts, default=0), len(counts) <= 1)
 
 
-def counted(entries: Entries, length: Length) -> State:
+def count_read(entries: Entries, length: Length) -> State:
     """The state with these entries whose rows have read `length`."""
     entries["length"] = length.tokens
     if torch.compiler.is_compiling():  # what the host knows would be a constant of the graph
@@ -146,9 +146,9 @@ def counted(entries: Entries, length: Length) -> State:
     return State(entries, length.bound, length.even)
 
 
-def stepped(entries: Entries, state: State) -> State:
-    """The state with these entries, one token after `state`, which `bounded` returned."""
-    return counted(entries, length_of(state).after(1, 1))
+def step_state(entries: Entries, state: State) -> State:
+    """The state with these entries, one token after `state`, which `bound_state` returned."""
+    return count_read(entries, length_of(state).after(1, 1))
 
 
 def unread(batch: int, device: torch.device | None) -> State:
@@ -159,36 +159,36 @@ def unread(batch: int, device: torch.device | None) -> State:
 Tree = TypeVar("Tree", bound="State | ModelState")
 
 
-def mapped(fn: Callable[[Tensor], Tensor], state: Tree) -> Tree:
+def map_state(fn: Callable[[Tensor], Tensor], state: Tree) -> Tree:
     """The state with `fn` applied to every tensor; `bound` does not change."""
-    return _mapped(fn, state)
+    return _map_tree(fn, state)
 
 
-def _mapped(fn: Callable[[Tensor], Tensor], state: Any) -> Any:
-    """As `mapped`, of any part of a state: a tensor, a dict of tensors, a State, a tuple of these or a ModelState."""
+def _map_tree(fn: Callable[[Tensor], Tensor], state: Any) -> Any:
+    """As `map_state`, of any part of a state: a tensor, dict of tensors, State, tuple of these or ModelState."""
     if isinstance(state, Tensor):
         return fn(state)
     if isinstance(state, State):
         return State({name: fn(tensor) for name, tensor in state.items()}, state.bound, state.even)
     if isinstance(state, dict):
         return {name: fn(tensor) for name, tensor in state.items()}
-    parts = (_mapped(fn, part) for part in state)
+    parts = (_map_tree(fn, part) for part in state)
     return ModelState(*parts) if isinstance(state, ModelState) else tuple(parts)
 
 
-def copied(state: Tree) -> Tree:
+def copy_state(state: Tree) -> Tree:
     """A copy of the state."""
-    return mapped(torch.clone, state)
+    return map_state(torch.clone, state)
 
 
 def select(state: Tree, rows: Int[Tensor, " N"]) -> Tree:
     """A copy of the given rows of a state. An index may repeat (to sample a text several times), in any order."""
-    return mapped(lambda tensor: tensor.index_select(0, rows), state)
+    return map_state(lambda tensor: tensor.index_select(0, rows), state)
 
 
 def repeat(state: Tree, times: int) -> Tree:
     """A copy of the state with every row repeated `times` times, next to each other: samples that continue one text."""
-    return mapped(lambda tensor: tensor.repeat_interleave(times, 0), state)
+    return map_state(lambda tensor: tensor.repeat_interleave(times, 0), state)
 
 
 def flat(state: State | ModelState) -> dict[str, Tensor]:
@@ -205,7 +205,7 @@ def flat(state: State | ModelState) -> dict[str, Tensor]:
     return dict(state)
 
 
-def filled(template: Tree, tensors: Mapping[str, Tensor]) -> Tree:
+def fill_state(template: Tree, tensors: Mapping[str, Tensor]) -> Tree:
     """The inverse of `flat`: a state with the structure of `template` and these tensors, from which `bound` is read.
 
     Raises ValueError where names are missing or unknown.
@@ -217,7 +217,7 @@ def filled(template: Tree, tensors: Mapping[str, Tensor]) -> Tree:
 
     def state_at(prefix: str, structure: State) -> State:
         entries = {name: tensors[prefix + name] for name in structure}
-        length = measured(entries["length"])
+        length = measure_length(entries["length"])
         return State(entries, length.bound, length.even)
 
     if isinstance(template, ModelState):
@@ -229,7 +229,7 @@ def filled(template: Tree, tensors: Mapping[str, Tensor]) -> Tree:
     return state_at("", template)  # type: ignore[return-value]  # of the template's type
 
 
-def restarted(state: ModelState, rows: Bool[Tensor, " B"], start: ModelState) -> ModelState:
+def restart_rows(state: ModelState, rows: Bool[Tensor, " B"], start: ModelState) -> ModelState:
     """The state with the given rows reset to those of `start`, before the first token; slots that have grown are 0."""
 
     def restart(tensor: Tensor, initial: Tensor) -> Tensor:
@@ -239,7 +239,7 @@ def restarted(state: ModelState, rows: Bool[Tensor, " B"], start: ModelState) ->
         return torch.where(mask, initial, tensor)
 
     initial_entries = flat(start)
-    return filled(start, {name: restart(tensor, initial_entries[name]) for name, tensor in flat(state).items()})
+    return fill_state(start, {name: restart(tensor, initial_entries[name]) for name, tensor in flat(state).items()})
 
 
 def nbytes(state: State | ModelState) -> int:

@@ -10,8 +10,8 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """The lines of a table with a header. Columns of numbers are aligned to the right; cells are as `written`."""
-    cells = [[str(name) for name in head], *([written(cell) for cell in row] for row in rows)]
+    """The lines of a table with a header. Columns of numbers are aligned to the right; cells are as `format_cell`."""
+    cells = [[str(name) for name in head], *([format_cell(cell) for cell in row] for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(head))]
     numeric = [bool(rows) and all(_is_number(row[column]) for row in rows) for column in range(len(head))]
     lines = []
@@ -23,7 +23,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(line.rstrip() for line in [lines[0], rule, *lines[1:]])
 
 
-def written(cell: object) -> str:
+def format_cell(cell: object) -> str:
     """A cell as text: ints in full with thousands separators, floats to about four digits, None as a dash."""
     if cell is None:
         return "-"

@@ -11,6 +11,6 @@ from seqloom.core.graphs import constant
 
 
 @constant
-def transformed() -> bool:
+def is_transformed() -> bool:
     """Whether a transform of torch.func or a level of forward-mode differentiation is active."""
     return forward_ad._current_level >= 0 or _functorch.maybe_current_level() is not None

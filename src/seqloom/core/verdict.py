@@ -6,8 +6,8 @@
     equal within m        |d̄| + t_ν e < m, with Student's t_ν at 1 - LEVEL: both one-sided tests reject       Schuirmann
     no clear difference   neither significant nor equal within m
 
-d̄, e, ν: mean, standard error and degrees of freedom of the d_r (`core.statistics`). A difference may be significant and
-smaller than m at once: both are then said.
+d̄, e, ν: mean, standard error and degrees of freedom of the d_r (`core.statistics`). A difference may be significant
+and smaller than m at once: both are then said.
 
 Source: Schuirmann, A comparison of the two one-sided tests procedure and the power approach, Journal of
 Pharmacokinetics and Biopharmaceutics 15, 1987. Nothing differs; "fragile" is ours.
@@ -32,7 +32,7 @@ class Verdict:
     """the runs without which a significant difference would not be significant"""
 
     @property
-    def significant(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether p after Holm's correction is below LEVEL."""
         return self.difference.adjusted is not None and self.difference.adjusted < LEVEL
 
@@ -51,7 +51,7 @@ class Verdict:
         if estimate.seeds < FEWEST:
             return "one run" if estimate.seeds == 1 else f"{estimate.seeds} runs, too few to test"
         words = []
-        if self.significant and self.difference.adjusted is not None:
+        if self.is_significant and self.difference.adjusted is not None:
             words.append(f"significant (p {p_text(self.difference.adjusted)})")
             if self.needed:
                 words.append("fragile")
@@ -71,26 +71,28 @@ def verdicts(
     paired = {
         name: by_run
         for name, (first, second) in pairs.items()
-        if (by_run := _paired(losses.get(first, {}), losses.get(second, {})))
+        if (by_run := _paired_differences(losses.get(first, {}), losses.get(second, {})))
     }
-    tested = _tested(paired, share)
+    tested = _test_differences(paired, share)
     runs = sorted({run for by_run in paired.values() for run in by_run})
-    without = {run: _tested({name: _left_out(by_run, run) for name, by_run in paired.items()}, share) for run in runs}
+    without = {
+        run: _test_differences({name: _left_out(by_run, run) for name, by_run in paired.items()}, share) for run in runs
+    }
     result = {}
     for name, difference in tested.items():
-        needed = tuple(run for run in runs if run in paired[name] and not _significant(without[run].get(name)))
-        result[name] = Verdict(difference, margin, needed if _significant(difference) else ())
+        needed = tuple(run for run in runs if run in paired[name] and not _is_significant(without[run].get(name)))
+        result[name] = Verdict(difference, margin, needed if _is_significant(difference) else ())
     return result
 
 
-def _tested(paired: Mapping[str, Runs], share: float) -> dict[str, Difference]:
+def _test_differences(paired: Mapping[str, Runs], share: float) -> dict[str, Difference]:
     """The differences with Holm's correction; each pair is compared with zeros, its own baseline."""
     zeros = {f"{name} = 0": dict.fromkeys(by_run, 0.0) for name, by_run in paired.items()}
     baselines = {name: f"{name} = 0" for name in paired}
     return differences({**paired, **zeros}, baselines, paired=True, share=share)
 
 
-def _paired(first: Runs, second: Runs) -> dict[int, float]:
+def _paired_differences(first: Runs, second: Runs) -> dict[int, float]:
     """The differences of the runs that both models have, by run."""
     return {run: first[run] - second[run] for run in sorted(first.keys() & second.keys())}
 
@@ -99,7 +101,7 @@ def _left_out(by_run: Runs, left_out: int) -> dict[int, float]:
     return {run: difference for run, difference in by_run.items() if run != left_out}
 
 
-def _significant(difference: Difference | None) -> bool:
+def _is_significant(difference: Difference | None) -> bool:
     return difference is not None and difference.adjusted is not None and difference.adjusted < LEVEL
 
 

@@ -38,7 +38,7 @@ def is_saved(folder: Path) -> bool:
     return (folder / SPLITS).is_file() or all((folder / name).is_file() for name in (SAVED, "dataset_info.json"))
 
 
-def saved(folder: Path, column: str, change: Callable[[str], str]) -> Documents:
+def load_saved(folder: Path, column: str, change: Callable[[str], str]) -> Documents:
     """The texts of one column of a folder that `datasets` saved; of its splits, `train` or the only one is read.
 
     Raises ValueError as `parquet` does, and where there are several splits and none is called train.
@@ -67,17 +67,17 @@ class _Parquet:
     path: Path
 
     def columns(self, file: BinaryIO) -> Any:
-        return self._opened(file).schema_arrow
+        return self._open_file(file).schema_arrow
 
     def rows(self, file: BinaryIO) -> int:
-        return int(self._opened(file).metadata.num_rows)
+        return int(self._open_file(file).metadata.num_rows)
 
     def batches(self, file: BinaryIO, names: Sequence[str]) -> Iterator[Any]:
         selected = [".".join(names)]
-        for batch in self._opened(file).iter_batches(batch_size=ROWS, columns=selected, use_threads=False):
+        for batch in self._open_file(file).iter_batches(batch_size=ROWS, columns=selected, use_threads=False):
             yield batch.column(names[0])
 
-    def _opened(self, file: BinaryIO) -> Any:
+    def _open_file(self, file: BinaryIO) -> Any:
         from pyarrow.parquet import ParquetFile
 
         return ParquetFile(file, pre_buffer=False, buffer_size=1 << 16)
@@ -91,16 +91,16 @@ class _Arrow:
     path: Path
 
     def columns(self, file: BinaryIO) -> Any:
-        return self._opened(file).schema
+        return self._open_file(file).schema
 
     def rows(self, file: BinaryIO) -> int:
-        return sum(batch.num_rows for batch in self._opened(file))
+        return sum(batch.num_rows for batch in self._open_file(file))
 
     def batches(self, file: BinaryIO, names: Sequence[str]) -> Iterator[Any]:
-        for batch in self._opened(file):
+        for batch in self._open_file(file):
             yield batch.column(names[0])
 
-    def _opened(self, file: BinaryIO) -> Any:
+    def _open_file(self, file: BinaryIO) -> Any:
         import pyarrow as pa
 
         return pa.ipc.open_stream(file)
@@ -167,21 +167,25 @@ def _names_of(schema: Any, column: str, path: Path) -> list[str]:
         found = [field for field in fields if field.name == name]
         if len(found) != 1:
             count = "more than one" if found else "no"
-            raise ValueError(f"{path}: {count} column {column!r}; there is {_described(schema) or 'none'}: {NAME}")
+            raise ValueError(
+                f"{path}: {count} column {column!r}; there is {_describe_columns(schema) or 'none'}: {NAME}"
+            )
         kind = found[0].type
         fields = kind if types.is_struct(kind) else ()
     kind = kind.value_type if types.is_dictionary(kind) else kind
     if not (types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)):
-        raise ValueError(f"{path}: column {column!r} holds {kind}, not strings; there is {_described(schema)}: {NAME}")
+        raise ValueError(
+            f"{path}: column {column!r} holds {kind}, not strings; there is {_describe_columns(schema)}: {NAME}"
+        )
     return names
 
 
-def _described(fields: Any, outside: str = "") -> str:
+def _describe_columns(fields: Any, outside: str = "") -> str:
     """The columns with their types; of a column with fields inside, these."""
     from pyarrow import types
 
     return ", ".join(
-        _described(field.type, f"{outside}{field.name}.")
+        _describe_columns(field.type, f"{outside}{field.name}.")
         if types.is_struct(field.type) and field.type.num_fields
         else f"{outside}{field.name} ({field.type})"
         for field in fields

@@ -101,7 +101,7 @@ class DataConfig(Config):
         return {"vocab": None, **values} if has_tokenizer else values
 
     @model_validator(mode="after")
-    def _sized(self) -> "DataConfig":
+    def _check_sizes(self) -> "DataConfig":
         if self.vocab is None and self.tokenizer is None:
             raise ValueError("vocab is needed unless data.tokenizer is given")
         if self.vocab is None and self.tokenizer == "words":
@@ -111,7 +111,7 @@ class DataConfig(Config):
         return self
 
     @model_validator(mode="after")
-    def _dealt(self) -> "DataConfig":
+    def _check_deal(self) -> "DataConfig":
         if self.folds is not None and self.division != "authors":
             raise ValueError("folds are of authors: add data.division=authors")
         if self.fold is not None and self.folds is None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from seqloom.core.available_memory import require_memory
 from seqloom.core.seeds import require_seed
 from seqloom.data import columns, gutenberg, json_lines
-from seqloom.data.documents import Document, Documents, counted
+from seqloom.data.documents import Document, Documents, format_counts
 from seqloom.data.json_lines import documents_in, holds_json_lines
 from seqloom.data.text_file import plain, read_text_file, stem_of, suffix_of
 
@@ -47,7 +47,7 @@ def read(source: str | Path, *, column: str = "text", cache: str | Path | None =
 
     Of a folder and its subfolders, .txt, .md, .text, .jsonl and .ndjson files are read in the order of their paths,
     without hidden files and READMEs; if there are none, its .parquet files in the same order. A folder that `datasets`
-    saved is read by `columns.saved`. JSON lines, under any name, have one document per line, in the string field
+    saved is read by `columns.load_saved`. JSON lines, under any name, have one document per line, in the string field
     `column`, which is a.b for the field b of the object in a; a .parquet file has one per row. Any other file is one
     document, except JSON, tables and markup, which are errors. Text files and JSON lines may be compressed
     (`text_file`).
@@ -120,7 +120,7 @@ def _path(name: str) -> Path:
 def _folder(folder: Path, column: str) -> Documents:
     """The documents of a folder: its text files and JSON lines, or its Parquet files if it has no text."""
     if columns.is_saved(folder):
-        return columns.saved(folder, column, plain)
+        return columns.load_saved(folder, column, plain)
     files, skipped = _files(folder)
     texts = [path for path in files if suffix_of(path) != _PARQUET]
     tables = [path for path in files if suffix_of(path) == _PARQUET]
@@ -132,7 +132,7 @@ def _folder(folder: Path, column: str) -> Documents:
         documents = Documents.of([document for part, _ in parts for document in part], str(folder))
     else:
         looked_for = ", ".join((*_SUFFIXES, *json_lines.SUFFIXES, _PARQUET))
-        there = f"; there are {counted(skipped)}" if skipped else ""
+        there = f"; there are {format_counts(skipped)}" if skipped else ""
         raise ValueError(f"{folder}: no text in this folder (looked for {looked_for}){there}")
     documents.skipped.update(skipped)
     return documents

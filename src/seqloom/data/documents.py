@@ -76,14 +76,14 @@ class Documents:
         """The number of characters of all texts, counted in a pass."""
         return sum(len(document.text) for document in self)
 
-    def changed(self, change: Callable[[str], str]) -> "Documents":
+    def map_texts(self, change: Callable[[str], str]) -> "Documents":
         """The same documents with `change` applied to every text."""
         return Documents(
             self.source, lambda: (Document(document.name, change(document.text)) for document in self), self.rows
         )
 
 
-def counted(skipped: Mapping[str, int]) -> str:
+def format_counts(skipped: Mapping[str, int]) -> str:
     """Counts by reason, in words: "3 .csv files, 1 READMEs"."""
     return ", ".join(f"{count:,} {reason}" for reason, count in sorted(skipped.items()))
 

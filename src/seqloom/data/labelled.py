@@ -20,7 +20,7 @@ from seqloom.data.documents import Document, Documents
 from seqloom.data.given_tokenizer import Unit
 from seqloom.data.labels import Example, Task, from_file, from_passages, require_fit, require_known
 from seqloom.data.learned_tokenizer import digest, learned_tokenizer, training_settings
-from seqloom.data.prepare import Corpus, encode_documents, mapped_tokens, surveyed
+from seqloom.data.prepare import Corpus, encode_documents, mapped_tokens, survey_documents
 from seqloom.data.split import hold_out
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens
@@ -59,7 +59,7 @@ def prepare_labelled(
     documents = [
         Document(example.name, "\t".join((example.label, *example.texts))) for example in (*train, *held_out_examples)
     ]
-    survey = surveyed(Documents.of(documents, source, unit="example"), settings)
+    survey = survey_documents(Documents.of(documents, source, unit="example"), settings)
     folder = cached.folder(cache) / "labels" / survey.identity
     if tokenizer is None:
         path = folder / "tokenizer.json"

@@ -140,7 +140,7 @@ def _passages(text: str, words: int) -> list[str]:
     return [" ".join(all_words[first : first + words]) for first in range(0, len(all_words) - words + 1, words)]
 
 
-def _shuffled(count: int, seed: int, epoch: int) -> list[int]:
+def _shuffle_numbers(count: int, seed: int, epoch: int) -> list[int]:
     """The numbers below `count` in the order of a shuffle, which seed and epoch determine."""
     order: list[int] = permute(np.arange(count), epoch, count, seed).tolist() if count else []
     return order
@@ -149,7 +149,7 @@ def _shuffled(count: int, seed: int, epoch: int) -> list[int]:
 def _later(books: Sequence[tuple[str, list[str]]], seed: int) -> Iterator[Example]:
     """Pairs of passages of one document in random order, labeled by which of the two comes later."""
     for number, (name, passages) in enumerate(books):
-        order = _shuffled(len(passages), seed, number)
+        order = _shuffle_numbers(len(passages), seed, number)
         for first, second in list(pairwise(order))[::2]:
             label = "second" if second > first else "first"
             yield Example(f"{name}, passages {first + 1} and {second + 1}", label, (passages[first], passages[second]))
@@ -161,12 +161,12 @@ def _same(books: Sequence[tuple[str, list[str]]], seed: int) -> Iterator[Example
     In each turn a shuffle decides which document is next; one without passages takes no part.
     """
     books = [(name, passages) for name, passages in books if passages]
-    orders = [_shuffled(len(passages), seed, number) for number, (_, passages) in enumerate(books)]
+    orders = [_shuffle_numbers(len(passages), seed, number) for number, (_, passages) in enumerate(books)]
     from_one = cycle((True, False))
     for number, (name, passages) in enumerate(books):
         for turn, (first, second) in enumerate(list(pairwise(orders[number]))[::2]):
             origin = f"{name}, passage {first + 1}"
-            document_order = _shuffled(len(books), seed, len(books) + turn)
+            document_order = _shuffle_numbers(len(books), seed, len(books) + turn)
             next_number = document_order[(document_order.index(number) + 1) % len(books)]
             if next(from_one):
                 yield Example(origin, "same", (passages[first], passages[second]))

@@ -42,14 +42,14 @@ def learned_tokenizer(path: Path, documents: Callable[[], Documents], vocab: int
         if checksum.is_file() and file_digest == read_bytes(checksum):
             return Tokenizer.load(path)
         print(f"{path}: damaged; training the tokenizer again", file=sys.stderr)
-    tokenizer = _trained(_with_progress(documents(), unit), vocab, unit)
+    tokenizer = _train_tokenizer(_with_progress(documents(), unit), vocab, unit)
     # the checksum is written first: without it the tokenizer would look damaged to a run that starts meanwhile
     cached.write(checksum, digest(tokenizer).encode())
     tokenizer.save(path)
     return tokenizer
 
 
-def _trained(texts: Iterator[str], vocab: int | None, unit: Unit) -> Tokenizer:
+def _train_tokenizer(texts: Iterator[str], vocab: int | None, unit: Unit) -> Tokenizer:
     if unit == "characters":
         return Tokenizer.train_characters(texts, vocab)
     assert vocab is not None, "training_settings has refused it"

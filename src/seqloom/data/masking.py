@@ -28,7 +28,7 @@ LONGEST = 10
 Bools = npt.NDArray[np.bool_]
 
 
-def hidden(
+def hide_tokens(
     ids: Ints, keep: Bools, *, share: float, vocab: int, mask: int, seed: int, first: int, span: float = 1.0
 ) -> tuple[Ints, Bools]:
     """The masked rows (B, T) as a model reads them, and which of their tokens were chosen (B, T).

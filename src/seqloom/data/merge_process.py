@@ -14,14 +14,14 @@ from typing import Any
 
 import tokenizers
 
-from seqloom.core.progress import Advance, Show, silent
+from seqloom.core.progress import Advance, Show, show_nothing
 from seqloom.data import merges
 
 SMALL = 1 << 18
 """characters whose merges are learned here, which takes a second or two at most"""
 
 
-def learn_merges(texts: Iterable[str], vocab: int, *, show: Show = silent) -> tokenizers.Tokenizer:
+def learn_merges(texts: Iterable[str], vocab: int, *, show: Show = show_nothing) -> tokenizers.Tokenizer:
     """As `merges.learned_merges`. `show` is called as `core.progress.progress` is.
 
     ValueError where the process ends before it is done, as where the memory is too small.
@@ -70,15 +70,15 @@ def _converse(process: subprocess.Popen[bytes], texts: Iterable[str], vocab: int
     with show("merges of the tokenizer", vocab, "tokens") as advance:
         shown = 0
         for line in process.stderr:
-            told = _told(line)
+            told = _parse_progress(line)
             if told is None:
                 reason = line.decode(errors="replace").strip() or reason
             elif told.get("stage") == "Compute merges":
-                shown = _shown(int(told["current"]), shown, vocab, advance)
+                shown = _show_progress(int(told["current"]), shown, vocab, advance)
     return reason
 
 
-def _told(line: bytes) -> dict[str, Any] | None:
+def _parse_progress(line: bytes) -> dict[str, Any] | None:
     """What a line says about the progress; None for any other line."""
     try:
         told = json.loads(line)
@@ -87,7 +87,7 @@ def _told(line: bytes) -> dict[str, Any] | None:
     return told if isinstance(told, dict) else None
 
 
-def _shown(current: int, shown: int, total: int, advance: Advance) -> int:
+def _show_progress(current: int, shown: int, total: int, advance: Advance) -> int:
     """Advances to `current` of `total`, at most a thousand times in all; returns how far it has advanced."""
     if current - shown < total / 1000 and current < total:
         return shown

@@ -18,7 +18,7 @@ from seqloom.data.documents import Document, Documents
 from seqloom.data.given_tokenizer import Unit
 from seqloom.data.learned_tokenizer import digest, learned_tokenizer, training_settings
 from seqloom.data.pairs import Pair, read_pairs
-from seqloom.data.prepare import Corpus, encode_documents, mapped_tokens, surveyed
+from seqloom.data.prepare import Corpus, encode_documents, mapped_tokens, survey_documents
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens
 
@@ -41,11 +41,11 @@ def prepare_paired(
     It is read from the cache if it was built before. Raises as `read_pairs` does, and ValueError where there are too
     few pairs to hold one out, or a text exceeds the context.
     """
-    train, held_out_pairs = divided(read_pairs(source), held_out, seed, source)
+    train, held_out_pairs = divide_pairs(read_pairs(source), held_out, seed, source)
     settings: dict[str, object] = {"format": _FORMAT, "held_out": held_out, "seed": seed, "pairs": True}
     settings |= training_settings(vocab, unit) if tokenizer is None else {"tokenizer": digest(tokenizer)}
     documents = [Document(pair.name, f"{pair.source}\t{pair.target}") for pair in (*train, *held_out_pairs)]
-    survey = surveyed(Documents.of(documents, source, unit="pair"), settings)
+    survey = survey_documents(Documents.of(documents, source, unit="pair"), settings)
     folder = cached.folder(cache) / "pairs" / survey.identity
     if tokenizer is None:
         tokenizer = learned_tokenizer(folder / "tokenizer.json", functools.partial(_texts, train), vocab, unit)
@@ -68,7 +68,7 @@ def encode_pairs(pairs: Sequence[Pair], tokenizer: Tokenizer, context: int) -> T
     return replace(tokens, texts=2)
 
 
-def divided(pairs: Sequence[Pair], held_out: float, seed: int, source: str) -> tuple[list[Pair], list[Pair]]:
+def divide_pairs(pairs: Sequence[Pair], held_out: float, seed: int, source: str) -> tuple[list[Pair], list[Pair]]:
     """The pairs for training and the held-out ones, chosen by the hash of seed and source text."""
     keys = [hashlib.sha256(f"{seed}\n{pair.source}".encode()).digest() for pair in pairs]
     limit = sorted(keys)[min(max(round(held_out * len(keys)), 1), len(keys)) - 1]

@@ -24,7 +24,7 @@ from seqloom.data import cache as cached
 from seqloom.data import tokens as token_files
 from seqloom.data.authors import PARTS, Division, divide
 from seqloom.data.corpora import chain_of, read
-from seqloom.data.documents import Document, Documents, counted
+from seqloom.data.documents import Document, Documents, format_counts
 from seqloom.data.given_tokenizer import Unit
 from seqloom.data.learned_tokenizer import digest, learned_tokenizer, training_settings
 from seqloom.data.pieces import groups
@@ -125,7 +125,7 @@ def prepare(
     if author_division is not None:
         del settings["seed"]
         settings["parts"] = author_division.parts.hex()
-    survey = surveyed(documents, settings)
+    survey = survey_documents(documents, settings)
     folder = cached.folder(cache) / "corpora" / survey.identity
 
     @functools.cache
@@ -136,7 +136,7 @@ def prepare(
             else tuple(author_division.side(documents, name) for name in PARTS)
         )
         change = change_of(unwrap)
-        return parts if change is None else tuple(part.changed(change) for part in parts)
+        return parts if change is None else tuple(part.map_texts(change) for part in parts)
 
     if tokenizer is None:
         tokenizer = learned_tokenizer(folder / "tokenizer.json", lambda: sides()[0], vocab, unit)
@@ -159,7 +159,7 @@ def prepare(
         parts = dict(zip(PARTS, (train, held_out_tokens, test), strict=True))
     counts = [f"{name} {part.documents:,} documents, {len(part):,} tokens" for name, part in parts.items()]
     if survey.skipped:
-        counts.append(f"skipped {counted(survey.skipped)}")
+        counts.append(f"skipped {format_counts(survey.skipped)}")
     description = f"{source}: {'; '.join(counts)}; vocabulary {tokenizer.vocab:,}"
     return Corpus(train, held_out_tokens, tokenizer, survey.identity, description, survey, test, author_division)
 
@@ -171,7 +171,7 @@ def encode_documents(documents: Iterable[Document], tokenizer: Tokenizer, *, unw
     """
     documents = Documents.of(documents)
     change = change_of(unwrap)
-    rows = list(encoded(documents if change is None else documents.changed(change), tokenizer))
+    rows = list(document_ids(documents if change is None else documents.map_texts(change), tokenizer))
     ends = np.cumsum([len(ids) for ids, _ in rows], dtype=np.int64)
     starts = np.append(np.int64(0), ends[:-1])
     ids = np.concatenate([ids for ids, _ in rows])
@@ -179,7 +179,7 @@ def encode_documents(documents: Iterable[Document], tokenizer: Tokenizer, *, unw
     return Tokens(ids, starts, sizes, unknown=tokenizer.unknown)
 
 
-def encoded(documents: Documents, tokenizer: Tokenizer) -> Iterator[tuple[Ids, int]]:
+def document_ids(documents: Documents, tokenizer: Tokenizer) -> Iterator[tuple[Ids, int]]:
     """The ids of each document, the end token last, and the UTF-8 bytes of its text."""
     dtype = id_type(tokenizer.vocab)
     id_arrays: list[Ids] = []
@@ -196,7 +196,7 @@ def encoded(documents: Documents, tokenizer: Tokenizer) -> Iterator[tuple[Ids, i
                 advance(len(text))
 
 
-def surveyed(documents: Documents, settings: dict[str, object]) -> Survey:
+def survey_documents(documents: Documents, settings: dict[str, object]) -> Survey:
     """Makes the first pass over a source; `settings` are those that shape its ids, and part of its identity."""
     hashed = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     count = total = joined = 0
@@ -225,5 +225,5 @@ def mapped_tokens(path: Path, documents: Callable[[], Documents], tokenizer: Tok
             return replace(Tokens.open(path), unknown=tokenizer.unknown)
         except ValueError as error:
             print(f"{error}; building it again", file=sys.stderr)
-    token_files.write(path, encoded(documents(), tokenizer), id_type(tokenizer.vocab))
+    token_files.write(path, document_ids(documents(), tokenizer), id_type(tokenizer.vocab))
     return replace(Tokens.open(path), unknown=tokenizer.unknown)

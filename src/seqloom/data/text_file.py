@@ -68,7 +68,7 @@ def _bytes(path: Path) -> bytes:
         zstandard = _zstandard(path) if path.suffix.lower() == ".zst" else None
         damaged = (OSError, EOFError, zlib.error, lzma.LZMAError, *([] if zstandard is None else [zstandard.ZstdError]))
         try:
-            return _joined(_parts(path, file, zstandard), path)
+            return _join_parts(_parts(path, file, zstandard), path)
         except damaged as error:
             raise ValueError(f"{path}: damaged, or not compressed as its name says ({error})") from error
 
@@ -90,7 +90,7 @@ def _parts(path: Path, file: BinaryIO, zstandard: Any) -> Iterator[bytes]:
         raise EOFError("the file ends inside a frame")
 
 
-def _joined(parts: Iterable[bytes], path: Path) -> bytes:
+def _join_parts(parts: Iterable[bytes], path: Path) -> bytes:
     held: list[bytes] = []
     size = 0
     for part in parts:

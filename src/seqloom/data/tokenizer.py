@@ -24,7 +24,7 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, processors
 
 from seqloom.core.files import read_text
-from seqloom.core.progress import Show, silent
+from seqloom.core.progress import Show, show_nothing
 from seqloom.data import cache
 from seqloom.data.config import SMALLEST
 from seqloom.data.merge_process import learn_merges
@@ -79,7 +79,7 @@ class Tokenizer:
         form = _form(inner)
         self._silent = {token["id"] for token in form["added_tokens"] if token["special"]} | {self.eos}
         self._bytes = _token_bytes(form, vocab, self._silent)
-        self.unknown: int | None = _unknown(form["model"], vocab)
+        self.unknown: int | None = _unknown_id(form["model"], vocab)
         """the id of the unknown token, if there is one; the text that it replaces is lost"""
         self.of_words: bool = form["model"]["type"] == "WordLevel"
         """whether the tokens are words of a list, and `unknown`"""
@@ -87,7 +87,7 @@ class Tokenizer:
         """where a text may be cut into `pieces` whose ids, concatenated, are its ids; None where that is not known"""
 
     @classmethod
-    def train(cls, texts: Iterable[str], vocab: int, *, show: Show = silent) -> Self:
+    def train(cls, texts: Iterable[str], vocab: int, *, show: Show = show_nothing) -> Self:
         """Learns a vocabulary of `vocab` entries, or fewer where no pair is frequent enough.
 
         Words of more than 1,000 characters are counted in parts (`merges`). Ctrl-C ends it at any time. Raises as
@@ -204,7 +204,7 @@ class Tokenizer:
 
         A tokenizer that is not byte-level may lose parts of a text, such as case, spaces or unknown words.
         """
-        ids = [self._checked(id) for id in ids]
+        ids = [self._check_id(id) for id in ids]
         if self._bytes is not None:
             return b"".join(self._bytes[id] for id in ids).decode("utf-8", "replace")
         return self._text([id for id in ids if id not in self._silent])
@@ -221,16 +221,16 @@ class Tokenizer:
         """
         if self._bytes is not None:
             table = self._bytes
-            return ByteStream(lambda id: table[self._checked(id)])
+            return ByteStream(lambda id: table[self._check_id(id)])
         return PrefixStream(self._text, self._name, self._silent, after)
 
     def _text(self, ids: Sequence[int]) -> str:
         return str(self._inner.decode(list(ids), skip_special_tokens=False))
 
     def _name(self, id: int) -> str:
-        return self._inner.id_to_token(self._checked(id)) or ""
+        return self._inner.id_to_token(self._check_id(id)) or ""
 
-    def _checked(self, id: int) -> int:
+    def _check_id(self, id: int) -> int:
         """The id. ValueError where it is out of range."""
         if not 0 <= id < self.vocab:
             raise ValueError(f"token id {id} is outside this tokenizer's vocabulary of {self.vocab}")
@@ -266,7 +266,7 @@ def _end_token(form: dict[str, Any]) -> str | None:
     return next((name for name in END_TOKENS if name in special), None)
 
 
-def _unknown(model: dict[str, Any], vocab: dict[str, int]) -> int | None:
+def _unknown_id(model: dict[str, Any], vocab: dict[str, int]) -> int | None:
     """The id of the unknown token of a tokenizer.json's model: Unigram stores its id, other models its name."""
     name = model.get("unk_token")
     id: int | None = model.get("unk_id") if name is None else vocab.get(name)

@@ -63,7 +63,7 @@ class Tokens:
         return int(self.ids[-1])
 
     @property
-    def lost(self) -> int:
+    def lost_tokens(self) -> int:
         """The number of unknown tokens, whose text is lost."""
         return 0 if self.unknown is None else int((self.ids == self.unknown).sum())
 

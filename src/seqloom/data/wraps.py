@@ -40,7 +40,7 @@ def is_wrapped(text: str) -> bool:
 
 def join_wraps(text: str) -> str:
     """The text with the lines of its paragraphs joined, if it is hard-wrapped prose; any other text as it is."""
-    return WRAP.sub(partial(_joint, text), text) if is_wrapped(text) else text
+    return WRAP.sub(partial(_joining_text, text), text) if is_wrapped(text) else text
 
 
 def change_of(unwrap_setting: Unwrap) -> Callable[[str], str] | None:
@@ -50,7 +50,7 @@ def change_of(unwrap_setting: Unwrap) -> Callable[[str], str] | None:
     return unwrap if unwrap_setting else None
 
 
-def _joint(text: str, wrap: re.Match[str]) -> str:
+def _joining_text(text: str, wrap: re.Match[str]) -> str:
     """What stands in place of a break: a space, unless a letter next to it is of a script without spaces."""
     neighbors = text[wrap.start() - 1], text[wrap.end()]
     return "" if any(map(_SPACELESS.match, neighbors)) else " "

@@ -129,7 +129,7 @@ class Chooser(Classifier, ABC):
         self.weight = nn.Parameter(torch.zeros(config.depth, config.dim))
         self.bias = nn.Parameter(torch.zeros(config.depth))
 
-    def chosen(self, x: Float[Tensor, "... D"]) -> Int[Tensor, "..."]:
+    def choose_exit(self, x: Float[Tensor, "... D"]) -> Int[Tensor, "..."]:
         """The layer with the largest logit, from 1 to L."""
         return self.logits(x).argmax(-1) + 1
 

@@ -47,7 +47,7 @@ class Multinomial(Chooser):
 
     @override
     def depths(self, streams: list[Float[Tensor, "B T D"]], threshold: float | None = None) -> Int[Tensor, "B T"]:
-        return self.chosen(streams[0])
+        return self.choose_exit(streams[0])
 
     @override
     def target(self, predictions: LayerPredictions) -> Int[Tensor, "B T"]:

@@ -45,7 +45,7 @@ class Sequence(Chooser):
 
     @override
     def depths(self, streams: list[Float[Tensor, "B T D"]], threshold: float | None = None) -> Int[Tensor, "B T"]:
-        return self.chosen(self._mean(streams))[:, None].expand(streams[0].shape[:2])
+        return self.choose_exit(self._mean(streams))[:, None].expand(streams[0].shape[:2])
 
     @override
     def target(self, predictions: LayerPredictions) -> Int[Tensor, "B T"]:

@@ -17,7 +17,7 @@ from seqloom.core.model import Model
 from seqloom.depth.classifier import Classifier, ConfidenceClassifier
 from seqloom.depth.kinds import AnyClassifier
 from seqloom.runs.durable import replace
-from seqloom.runs.layout import make_folder, sealed
+from seqloom.runs.layout import make_folder, seal_settings
 from seqloom.runs.manifest import Damaged
 from seqloom.runs.state import model_hash
 from seqloom.runs.tensors import read_tensors
@@ -55,13 +55,13 @@ def save_exits(trained: Classifier, model: Model, source: str, folder: Path) -> 
     digest = sha256(weights).hexdigest()
     settings = trained.config.model_dump(mode="json")
     stored = read(Stored, {"model": model_hash(model), "source": source, "classifier": settings, "weights": digest})
-    replace(folder / NAME, sealed(stored.model_dump(mode="json")))
+    replace(folder / NAME, seal_settings(stored.model_dump(mode="json")))
 
 
 def save_thresholds(thresholds: tuple[float, ...], folder: Path) -> None:
     """Writes a threshold for each layer but the last next to a classifier; those of an earlier search are replaced."""
-    content = Thresholds(weights=_stored(folder).weights, thresholds=thresholds)
-    replace(folder / THRESHOLDS, sealed(content.model_dump(mode="json")))
+    content = Thresholds(weights=_read_exits(folder).weights, thresholds=thresholds)
+    replace(folder / THRESHOLDS, seal_settings(content.model_dump(mode="json")))
 
 
 def require_new(folder: Path) -> None:
@@ -77,7 +77,7 @@ def open_exits(folder: str | Path, model: Model) -> Classifier:
     for files that are cut or altered.
     """
     folder = Path(folder)
-    stored = _stored(folder)
+    stored = _read_exits(folder)
     if stored.model != model_hash(model):
         raise ValueError(f"{folder} is of another model, or of other weights: run `seqloom study exits` with this run")
     trained = stored.classifier.build()
@@ -95,7 +95,7 @@ def open_exits(folder: str | Path, model: Model) -> Classifier:
     return trained.to(model.device).eval()
 
 
-def _stored(folder: Path) -> Stored:
+def _read_exits(folder: Path) -> Stored:
     """The contents of exits.json. FileNotFoundError where it is missing."""
     if not (folder / NAME).is_file():
         raise FileNotFoundError(f"{folder} has no {NAME}: give the --out of `seqloom study exits`")
@@ -121,6 +121,6 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ValueError(f"{path} holds no settings: make it again")
     values.pop("sha256", None)
-    if data != sealed(values):
+    if data != seal_settings(values):
         raise ValueError(f"{path} is altered: its sha256 is not that of its contents: make it again")
     return values

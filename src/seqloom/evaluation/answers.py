@@ -71,7 +71,7 @@ def score(
         for step in range(-(-rows // batch)):
             questions = probe.questions(seed, HELD_OUT + first + step, batch)
             logits = answers(torch.from_numpy(questions.tokens))
-            scored = torch.from_numpy(questions.scored)
+            scored = torch.from_numpy(questions.scored_positions)
             targets = torch.from_numpy(questions.targets)
             nats += float(cross_entropy(logits[scored].double(), targets[scored], reduction="sum"))
             asked += np.bincount(questions.distance.ravel(), minlength=len(asked))

@@ -87,7 +87,7 @@ def calibrate(
             tokens_read += len(ids)
             advance()
     p = p_values(losses, delta)
-    valid = passed(p, epsilon)
+    valid = count_rejected(p, epsilon)
     return Calibrated(
         thresholds=tuple(thresholds),
         losses=_floats(losses.mean(0)),
@@ -107,7 +107,7 @@ def p_values(losses: Float[np.ndarray, "n m"], delta: float) -> Float[np.ndarray
     return np.exp(-2 * len(losses) * np.maximum(0.0, delta - losses.mean(0)) ** 2)
 
 
-def passed(p: Float[np.ndarray, " m"], epsilon: float) -> int:
+def count_rejected(p: Float[np.ndarray, " m"], epsilon: float) -> int:
     """How many hypotheses are rejected in order before the first that is not."""
     failed = np.flatnonzero(p > epsilon)
     return int(failed[0]) if len(failed) else len(p)

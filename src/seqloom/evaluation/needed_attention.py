@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import final
 
 from seqloom.core.model import Model
-from seqloom.core.progress import Show, silent
+from seqloom.core.progress import Show, show_nothing
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import score
-from seqloom.models.stand_ins import windowed
+from seqloom.models.stand_ins import attention_in_windows
 from seqloom.models.switched import SwitchedMixers
 
 
@@ -36,7 +36,7 @@ def give_windows(
     window: int = 16,
     batch: int = 16,
     context: int | None = None,
-    show: Show = silent,
+    show: Show = show_nothing,
 ) -> list[Given]:
     """The layers that get a window, in this order, until `keep` of `layers` have attention.
 
@@ -44,7 +44,7 @@ def give_windows(
     """
     if not 0 <= keep < len(layers):
         raise ValueError(f"of {len(layers)} layers with attention, {keep} are to keep it: nothing would be replaced")
-    near = windowed(model, layers, window)
+    near = attention_in_windows(model, layers, window)
     given: list[Given] = []
     left = list(layers)
     trials = sum(range(keep + 1, len(layers) + 1))

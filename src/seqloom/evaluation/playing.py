@@ -23,7 +23,7 @@ import torch
 
 from seqloom.core.progress import progress
 from seqloom.core.rest import Rest
-from seqloom.data.episodes import Environment, opened, require_end
+from seqloom.data.episodes import Environment, open_environment, require_end
 from seqloom.models.decision import Decision, Layers
 
 MOST = 10**5
@@ -100,7 +100,7 @@ def roll(model: Decision, returns: Any, draws: list[np.random.Generator]) -> tup
     """
     config = model.config
     environment = config.environment
-    simulators = [opened(environment.name) for _ in draws]
+    simulators = [open_environment(environment.name) for _ in draws]
     state = np.stack(
         [simulator.reset(seed=int(draw.integers(2**31)))[0] for simulator, draw in zip(simulators, draws, strict=True)]
     )
@@ -120,7 +120,7 @@ def roll(model: Decision, returns: Any, draws: list[np.random.Generator]) -> tup
             actions = actions[torch.from_numpy(running).to(model.device)]
         else:
             actions = model(**past.window(running, step, model.device))[:, -1]
-        chosen = _chosen(actions.double().cpu(), environment, [draws[number] for number in running])
+        chosen = _choose_actions(actions.double().cpu(), environment, [draws[number] for number in running])
         past.choose(running, chosen)
         rewards.append(np.zeros(len(draws)))
         played.append(np.isin(np.arange(len(draws)), running))
@@ -138,10 +138,10 @@ def roll(model: Decision, returns: Any, draws: list[np.random.Generator]) -> tup
     return np.stack(rewards), np.stack(played), past
 
 
-def _chosen(predicted: torch.Tensor, environment: Environment, draws: list[np.random.Generator]) -> Any:
+def _choose_actions(predicted: torch.Tensor, environment: Environment, draws: list[np.random.Generator]) -> Any:
     """The action of each row, as the environment takes it, from what the model predicts (N, A): logits or numbers."""
     if environment.continuous:
-        return environment.unscaled(predicted.numpy())
+        return environment.unscale_actions(predicted.numpy())
     cumulative = predicted.softmax(-1).cumsum(-1).numpy()
     u = np.array([draw.random() for draw in draws])
     return np.minimum((cumulative < u[:, None]).sum(1), environment.actions - 1)
@@ -170,7 +170,7 @@ class Past:
 
     def choose(self, rows: Any, chosen: Any) -> None:
         """Sets the actions of the last step in some rows, given as the environment takes them."""
-        self._actions[-1][rows] = self.environment.scaled(chosen) if self.environment.continuous else chosen
+        self._actions[-1][rows] = self.environment.scale_actions(chosen) if self.environment.continuous else chosen
 
     def newest(self, step: int, device: torch.device) -> dict[str, Any]:
         """What `Decision.next_action` reads: step number `step`, from 0, in all rows, and the actions before it."""

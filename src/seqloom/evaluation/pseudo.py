@@ -13,14 +13,14 @@ from torch.nn.functional import cross_entropy
 
 from seqloom.core.arguments import count
 from seqloom.core.model import Model
-from seqloom.core.progress import Show, require_show, silent
+from seqloom.core.progress import Show, require_show, show_nothing
 from seqloom.core.rest import Rest
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import held_out
-from seqloom.evaluation.scores import Scores, require_tokens, summed, widened
+from seqloom.evaluation.scores import Scores, require_tokens, sum_scores, widen_logits
 
 
-def score_pseudo(model: Model, tokens: Tokens, *, batch: int = 64, show: Show = silent) -> Scores:
+def score_pseudo(model: Model, tokens: Tokens, *, batch: int = 64, show: Show = show_nothing) -> Scores:
     """Scores an encoder on tokens, `batch` masked copies of windows at a time; leaves it in its mode.
 
     The last entry of the model's vocabulary is the mask, as in training. `show` shows the progress.
@@ -48,8 +48,8 @@ def score_pseudo(model: Model, tokens: Tokens, *, batch: int = 64, show: Show = 
                 copies[rows, positions] = mask
                 x = model.features(copies.to(model.device))
                 logits = model.logits(x[rows.to(model.device), positions.to(model.device)][None])[0]
-                loss = cross_entropy(widened(logits).cpu(), ids[0, positions], reduction="none")
+                loss = cross_entropy(widen_logits(logits).cpu(), ids[0, positions], reduction="none")
                 nats[positions] += loss.double()
                 counts[positions] += 1
                 advance(len(positions))
-    return summed(nats, counts, tokens)
+    return sum_scores(nats, counts, tokens)

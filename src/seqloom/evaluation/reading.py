@@ -14,11 +14,11 @@ from torch.nn.functional import cross_entropy
 from seqloom.core.arguments import count
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.model import Model, require_streams
-from seqloom.core.progress import Advance, Show, require_show, silent
+from seqloom.core.progress import Advance, Show, require_show, show_nothing
 from seqloom.core.rest import Rest
 from seqloom.core.state import select
 from seqloom.data.tokens import Tokens
-from seqloom.evaluation.scores import Scores, require_logits, require_tokens, summed, widened
+from seqloom.evaluation.scores import Scores, require_logits, require_tokens, sum_scores, widen_logits
 from seqloom.retrieval.neighbors import Neighbors, require_neighbors
 
 
@@ -32,7 +32,7 @@ def remembering(model: Model, length: int) -> Model:
     if not isinstance(config, LayeredConfig) or not any(mixer.has_window for mixer in config.pattern):
         kinds = ", ".join(sorted({mixer.kind for mixer in config.mixers}))
         raise ValueError(f"{kinds} has no memory of a set length: choose a mixer that has, such as transformer_xl")
-    return model.rebuilt(config.windowed(length + 1))
+    return model.rebuild_with(config.with_window(length + 1))
 
 
 def score_reading(
@@ -42,7 +42,7 @@ def score_reading(
     batch: int = 64,
     context: int | None = None,
     neighbors: Neighbors | None = None,
-    show: Show = silent,
+    show: Show = show_nothing,
 ) -> Scores:
     """Scores a model on tokens, `batch` documents at a time, in segments of `context` tokens, the model's unless given.
 
@@ -65,7 +65,7 @@ def score_reading(
     with Rest(model), show("scoring", len(tokens), "tokens") as advance:
         for first in range(0, tokens.documents, batch):
             _read(model, tokens, longest_first[first : first + batch], context, nats, counts, neighbors, advance)
-    return summed(nats, counts, tokens)
+    return sum_scores(nats, counts, tokens)
 
 
 def _read(
@@ -92,7 +92,7 @@ def _read(
         previous = tokens.ids[np.maximum(indices - 1, 0)].astype(np.int64)
         inputs = torch.from_numpy(np.where(positions == 0, tokens.eos, previous))
         logits, state = model.extend(inputs.to(model.device), state, keep.to(model.device))
-        loss = cross_entropy(widened(logits).transpose(1, 2), targets.to(model.device), reduction="none").cpu()
+        loss = cross_entropy(widen_logits(logits).transpose(1, 2), targets.to(model.device), reduction="none").cpu()
         if neighbors is not None:
             loss = neighbors.nats(loss, targets, keep)
         nats[: len(positions)] += torch.where(keep, loss.double(), 0.0).sum(0)

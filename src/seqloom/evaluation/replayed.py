@@ -32,7 +32,7 @@ class Replayed:
         self._device = model.device
         self._compute = compute
         mixers = [module for module in model.modules() if isinstance(module, Mixer)]
-        reasons = [model.uncaptured, *(mixer.uncaptured for mixer in mixers)]
+        reasons = [model.uncaptured_reason, *(mixer.uncaptured_reason for mixer in mixers)]
         can = takes_graphs(self._device) and not any(reasons) and not model.config.looks_up
         self._records = can and batches >= FEWEST and graphs_wanted()
         self._recorded: Recorded[Tensor] | None = None

@@ -22,10 +22,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from seqloom.core.arguments import count, described
+from seqloom.core.arguments import count, describe_value
 from seqloom.core.available_memory import require_memory
 from seqloom.core.model import Model, require_generates
-from seqloom.core.progress import Show, require_show, silent
+from seqloom.core.progress import Show, require_show, show_nothing
 from seqloom.core.rest import Rest
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import cut, held_out
@@ -60,7 +60,7 @@ LONGEST = 2**24
 """tokens of a window, as in a model's settings"""
 
 
-def widened(logits: Tensor) -> Tensor:
+def widen_logits(logits: Tensor) -> Tensor:
     """The logits in float32 at least, as losses are computed."""
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
@@ -73,7 +73,7 @@ def score(
     stride: int | None = None,
     context: int | None = None,
     neighbors: Neighbors | None = None,
-    show: Show = silent,
+    show: Show = show_nothing,
 ) -> Scores:
     """Scores a model on tokens, `batch` windows at a time, in the model's own precision; leaves it in its mode.
 
@@ -91,7 +91,7 @@ def score(
     context = model.config.context if context is None else context
     count("context", context, least=1)
     if stride is not None and (isinstance(stride, bool) or not isinstance(stride, int)):
-        raise TypeError(f"stride is a whole number of tokens, not {described(stride)}")
+        raise TypeError(f"stride is a whole number of tokens, not {describe_value(stride)}")
     if context > LONGEST:
         raise ValueError(f"windows of {context:,} tokens cannot be scored: choose a context of at most {LONGEST:,}")
     windows = len(cut(tokens, context, stride)[0])
@@ -107,12 +107,12 @@ def score(
             sums += torch.where(keep, nats.double(), 0.0).sum(0)
             counts += keep.sum(0)
             advance(int(keep.sum()))
-    return summed(sums, counts, tokens)
+    return sum_scores(sums, counts, tokens)
 
 
 def _nats(model: Model, inputs: Tensor, targets: Tensor) -> Tensor:
     """The loss of each target (B, T); padding is on the right, where a causal model cannot see it."""
-    return cross_entropy(widened(model(inputs)).transpose(1, 2), targets, reduction="none")
+    return cross_entropy(widen_logits(model(inputs)).transpose(1, 2), targets, reduction="none")
 
 
 def require_logits(model: Model, rows: int, context: int) -> None:
@@ -126,13 +126,13 @@ def require_logits(model: Model, rows: int, context: int) -> None:
     )
 
 
-def summed(nats: Tensor, counts: Tensor, tokens: Tokens) -> Scores:
+def sum_scores(nats: Tensor, counts: Tensor, tokens: Tokens) -> Scores:
     """The scores, given sums of nats (T,) and counts of tokens (T,) by position in the window."""
     total = float(nats.sum())
     predicted = int(counts.sum())
     assert predicted == len(tokens), "a held-out token was left out or predicted twice"
     by_position = tuple(float(n / c) for n, c in zip(nats, counts, strict=True) if c)
-    unknown = tokens.lost
+    unknown = tokens.lost_tokens
     bits_per_byte = None if unknown else total / math.log(2) / max(int(tokens.sizes.sum()), 1)
     unknown_share = None if tokens.unknown is None else unknown / predicted
     return Scores(total / predicted, bits_per_byte, predicted, by_position, unknown_share)
@@ -149,7 +149,7 @@ def unigram_entropy(tokens: Tokens) -> float:
 def require_tokens(tokens: Any, vocab: int | None = None) -> None:
     """Raises unless `tokens` are Tokens, at least one, of ids below `vocab` where that is given."""
     if not isinstance(tokens, Tokens):
-        raise TypeError(f"tokens are a seqloom.data.tokens.Tokens, not {described(tokens)}")
+        raise TypeError(f"tokens are a seqloom.data.tokens.Tokens, not {describe_value(tokens)}")
     if len(tokens) == 0:
         raise ValueError("there are no tokens: give a text of at least one document")
     largest = int(tokens.ids.max())

@@ -5,7 +5,7 @@ from typing import Protocol, final
 
 import torch
 
-from seqloom.core.arguments import count, described
+from seqloom.core.arguments import count, describe_value
 from seqloom.core.config import read
 from seqloom.core.model import Model, require_generates
 from seqloom.data.stories import agreement, grammatical_share, log_probability
@@ -29,7 +29,9 @@ def floor(tokens: Tokens, tokenizer: Decodes) -> float | None:
     """
     require_tokens(tokens)
     if not callable(getattr(tokenizer, "decode", None)):
-        raise TypeError(f"tokenizer decodes ids, as seqloom.data.tokenizer.Tokenizer does, not {described(tokenizer)}")
+        raise TypeError(
+            f"tokenizer decodes ids, as seqloom.data.tokenizer.Tokenizer does, not {describe_value(tokenizer)}"
+        )
     nats = 0.0
     for first, end in zip(tokens.starts, tokens.ends, strict=True):
         try:
@@ -52,7 +54,7 @@ class Judged:
     """those of the grammar that are consistent with their story so far"""
 
 
-def judged(model: Model, *, stories: int, tokens: int, top_p: float, seed: int = 0) -> Judged:
+def judge_stories(model: Model, *, stories: int, tokens: int, top_p: float, seed: int = 0) -> Judged:
     """Judges `stories` texts of at most `tokens` tokens that the model writes in one batch, each starting after an
     `<eos>`.
 

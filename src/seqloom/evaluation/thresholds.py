@@ -96,7 +96,7 @@ def search_thresholds(
     right = torch.cat(correct)  # (N, L)
     indices = combinations(len(grid), classifier.config.depth - 1, seed)  # into the grid (M, L - 1)
     thresholds = torch.tensor(grid, dtype=c.dtype)[indices]
-    layers, shares = tried(c, right, thresholds)
+    layers, shares = try_thresholds(c, right, thresholds)
     right_at_last = float(right[:, -1].double().mean())
     results = [
         Tried(tuple(grid[index] for index in row), float(depth), float(share))
@@ -117,7 +117,7 @@ def combinations(values: int, layers: int, seed: int) -> Tensor:
     return torch.from_numpy(np.concatenate([alike, drawn]))
 
 
-def tried(
+def try_thresholds(
     c: Float[Tensor, "N L-1"], right: Bool[Tensor, "N L"], thresholds: Float[Tensor, "M L-1"]
 ) -> tuple[Float[Tensor, " M"], Float[Tensor, " M"]]:
     """Layers per token and share of right tokens of N tokens, at each of M combinations of thresholds."""

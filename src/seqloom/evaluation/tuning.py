@@ -20,7 +20,7 @@ from seqloom.core.progress import Show, progress
 from seqloom.core.rest import Rest
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import held_out
-from seqloom.evaluation.scores import require_logits, require_tokens, widened
+from seqloom.evaluation.scores import require_logits, require_tokens, widen_logits
 from seqloom.retrieval.neighbors import Neighbors
 from seqloom.retrieval.search import Kind
 from seqloom.retrieval.store import Mix, Store
@@ -71,10 +71,10 @@ def tune(
         show("predicting", len(tokens), "tokens") as advance,
     ):
         for inputs, targets, keep in held_out(tokens, context, batch):
-            logits = widened(model(inputs.to(model.device))).transpose(1, 2)
+            logits = widen_logits(model(inputs.to(model.device))).transpose(1, 2)
             nats = cross_entropy(logits, targets.to(model.device), reduction="none").cpu()[keep].double()
             distances, numbers = neighbors.nearest(keep, largest)
-            hits = neighbors.followed(numbers) == targets[keep][:, None]
+            hits = neighbors.following_tokens(numbers) == targets[keep][:, None]
             plain += float(nats.sum())
             for temperature in temperatures:
                 # relative to the nearest, so that none of the sums is 0

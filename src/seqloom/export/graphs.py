@@ -20,7 +20,7 @@ from torch.export import export as trace
 
 from seqloom.core.arguments import count
 from seqloom.core.model import Model, require_model
-from seqloom.core.state import ModelState, filled, flat
+from seqloom.core.state import ModelState, fill_state, flat
 
 Flat: TypeAlias = dict[str, Tensor]
 """a state by paths"""
@@ -99,7 +99,7 @@ class Step(nn.Module):
 
     def forward(self, ids: Tensor, state: Flat) -> tuple[Tensor, Flat]:
         """(B,) and the state → (B, W) and the state after the token."""
-        logits, after = self.model.step(ids, filled(self.template, state))
+        logits, after = self.model.step(ids, fill_state(self.template, state))
         return logits, flat(after)
 
 

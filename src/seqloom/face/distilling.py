@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from seqloom.core.arguments import described
+from seqloom.core.arguments import describe_value
 from seqloom.core.model import Model
-from seqloom.core.progress import Show, silent
+from seqloom.core.progress import Show, show_nothing
 from seqloom.face.models import load, save
 from seqloom.training.distilling import Distillation, Distilled
 from seqloom.training.distilling import distill as distill_folder
@@ -19,7 +19,7 @@ def distill(
     keep_attention: str = "25%",
     out: str | Path = "runs/distilled",
     baselines: bool = False,
-    show: Show = silent,
+    show: Show = show_nothing,
     **settings: Any,
 ) -> Distilled:
     """Replaces attention by the mixer `to` and trains that to compute what attention did, on a text.
@@ -39,7 +39,7 @@ def distill(
     elif isinstance(model, str | Path):
         teacher = Path(model)
     else:
-        raise TypeError(f"model is one of seqloom, or a folder, not {described(model)}")
+        raise TypeError(f"model is one of seqloom, or a folder, not {describe_value(model)}")
     asked = Distillation(teacher=teacher, out=out, to=to, data=data, keep=keep_attention, **settings)
     found = distill_folder(asked, baselines=baselines, say=lambda line: None, show=show)
     found.outcome.model.tokenizer = load(out).tokenizer

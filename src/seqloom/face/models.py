@@ -10,9 +10,9 @@ from typing import Any, overload
 import torch
 from torch import nn
 
-from seqloom.core.arguments import count, described
+from seqloom.core.arguments import count, describe_value
 from seqloom.core.config import read, suggestion
-from seqloom.core.device import chosen
+from seqloom.core.device import choose_device
 from seqloom.core.feed_forward import OLD_NAMES
 from seqloom.core.mixer_config import find
 from seqloom.core.model import Model, require_model
@@ -56,9 +56,9 @@ def decoder(
     model_settings = {name: settings.pop(name) for name in MODEL_SETTINGS if name in settings}
     for name, size in {"vocab": vocab, "dim": dim, "depth": depth, "context": context}.items():
         if isinstance(size, bool) or not isinstance(size, Integral):
-            raise TypeError(f"{name} must be a whole number, not {described(size)}")
+            raise TypeError(f"{name} must be a whole number, not {describe_value(size)}")
     if isinstance(ffn, bool) or not isinstance(ffn, Integral | dict | list | None):
-        raise TypeError(f"ffn must be a whole number, settings or None, not {described(ffn)}")
+        raise TypeError(f"ffn must be a whole number, settings or None, not {describe_value(ffn)}")
     if isinstance(kind, str):
         _require_known(kind, settings)
         mixers: Any = {"kind": kind, **settings}
@@ -85,7 +85,9 @@ def save(model: Model, folder: str | Path, *, tokenizer: Any = None) -> Path:
     require_model(model)
     tokenizer = model.tokenizer if tokenizer is None else tokenizer
     if tokenizer is not None and not isinstance(getattr(tokenizer, "json", None), str):
-        raise TypeError(f"tokenizer has its file's text as `json`, as seqloom's own has, not {described(tokenizer)}")
+        raise TypeError(
+            f"tokenizer has its file's text as `json`, as seqloom's own has, not {describe_value(tokenizer)}"
+        )
     return stored.save(model, _folder_path(folder), tokenizer=tokenizer)
 
 
@@ -98,8 +100,8 @@ def load(folder: str | Path, *, step: int | None = None, device: str = "cpu") ->
     if step is not None:
         count("step", step)
     if not isinstance(device, str | torch.device):
-        raise TypeError(f"device is a name such as 'cpu' or 'cuda', not {described(device)}")
-    model, run = stored.load(_folder_path(folder), step=step, device=chosen(device))
+        raise TypeError(f"device is a name such as 'cpu' or 'cuda', not {describe_value(device)}")
+    model, run = stored.load(_folder_path(folder), step=step, device=choose_device(device))
     if model.config.looks_up:
         attach(model)
     if run.has_tokenizer():
@@ -137,7 +139,7 @@ def _require_known(kind: str, settings: dict[str, Any]) -> None:
 def _folder_path(folder: Any) -> Path:
     """The folder as a path; TypeError or ValueError where it is none."""
     if not isinstance(folder, str | Path):
-        raise TypeError(f"folder is a path, not {described(folder)}")
+        raise TypeError(f"folder is a path, not {describe_value(folder)}")
     if not str(folder).strip():
         raise ValueError("folder is empty: give the path of a run")
     return Path(folder)
@@ -156,7 +158,7 @@ def swap(model: Any, layers: Mapping[int, str | Mapping[str, Any]], *, init: Ini
     mixers that do not fit.
     """
     if not isinstance(layers, Mapping) or not all(isinstance(number, int) for number in layers):
-        raise TypeError(f"layers gives layers their mixer, such as {{0: 'gated_delta'}}, not {described(layers)}")
+        raise TypeError(f"layers gives layers their mixer, such as {{0: 'gated_delta'}}, not {describe_value(layers)}")
     if init not in ("projections", "fresh"):
         raise ValueError(f"init is 'projections' or 'fresh', not {init!r}")
     if isinstance(model, nn.Module) and not isinstance(model, Model) and "transformers" in sys.modules:

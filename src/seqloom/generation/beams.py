@@ -21,7 +21,7 @@ from jaxtyping import Float
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from seqloom.core.arguments import count, described
+from seqloom.core.arguments import count, describe_value
 from seqloom.core.config import Config
 from seqloom.core.largest import largest
 from seqloom.core.model import Model
@@ -88,7 +88,7 @@ def beam_search(
 def require_beams(model: Model, beams: Any) -> Beams:
     """The settings; TypeError unless they are `Beams`, ValueError for more beams than the model's vocabulary has."""
     if not isinstance(beams, Beams):
-        raise TypeError(f"beams is a seqloom.generation.beams.Beams, not {described(beams)}")
+        raise TypeError(f"beams is a seqloom.generation.beams.Beams, not {describe_value(beams)}")
     vocab = model.config.vocab
     if beams.beams > vocab:
         raise ValueError(f"{beams.beams} beams are more than the vocabulary has entries: at most {vocab}")
@@ -115,14 +115,14 @@ def search(
             ending = continued[:, eos::W]  # (B, K): log p of each hypothesis with <eos> as its next token
             for row in range(B):
                 ended = ((texts[row, k], float(ending[row, k]), True) for k in range(K))
-                closed[row] = _ranked(closed[row], ended, length, beams)
+                closed[row] = _rank_hypotheses(closed[row], ended, length, beams)
             continued[:, eos::W] = -torch.inf
         total, chosen = largest(continued, K)
         parents = chosen // W  # the hypotheses that are continued (B, K)
         ids = chosen % W  # and their next tokens (B, K)
         parent_texts = texts.gather(1, parents[:, :, None].expand(-1, -1, length - 1))
         texts = torch.cat([parent_texts, ids[:, :, None]], 2)
-        if length == max_tokens or _settled(closed, total, max_tokens, beams):
+        if length == max_tokens or _is_settled(closed, total, max_tokens, beams):
             break
         rows = (parents + K * torch.arange(B)[:, None]).flatten()
         if not torch.equal(rows, torch.arange(B * K)):
@@ -130,7 +130,7 @@ def search(
         log_p = _log_probabilities(reading.token(ids.flatten().to(device))).view(B, K, W)
     for row in range(B):
         unended = ((texts[row, k], float(total[row, k]), False) for k in range(K))
-        closed[row] = _ranked(closed[row], unended if length == max_tokens else (), length, beams)
+        closed[row] = _rank_hypotheses(closed[row], unended if length == max_tokens else (), length, beams)
     return [hypotheses[: beams.best] for hypotheses in closed]
 
 
@@ -147,7 +147,7 @@ def _log_probabilities(logits: Float[Tensor, "N W"]) -> Float[Tensor, "N W"]:
     return logits.log_softmax(1)
 
 
-def _ranked(
+def _rank_hypotheses(
     closed: list[Hypothesis], candidates: Iterable[tuple[Tensor, float, bool]], length: int, beams: Beams
 ) -> list[Hypothesis]:
     """The best K of the closed hypotheses and of the candidates.
@@ -162,7 +162,7 @@ def _ranked(
     return closed
 
 
-def _settled(closed: list[list[Hypothesis]], total: Float[Tensor, "B K"], max_tokens: int, beams: Beams) -> bool:
+def _is_settled(closed: list[list[Hypothesis]], total: Float[Tensor, "B K"], max_tokens: int, beams: Beams) -> bool:
     """Whether no open hypothesis can still reach a score that is among the `best` of its text."""
     bounds = (total.amax(1) / penalty(max_tokens, beams.length_penalty)).tolist()
     return all(

@@ -66,7 +66,7 @@ class CompiledStep:
         return result
 
 
-def chosen(model: Model, compile: Any, tokens: int) -> bool:
+def choose_compile(model: Model, compile: Any, tokens: int) -> bool:
     """Whether to compile for so many tokens: as `compile` says, or if it is None where there are enough of them.
 
     TypeError for another value, ValueError where a model without a step is to be compiled.

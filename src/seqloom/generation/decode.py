@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from seqloom.core.arguments import count, described
+from seqloom.core.arguments import count, describe_value
 from seqloom.core.model import Model, require_generates
 from seqloom.core.shapes import Ids
 from seqloom.generation.beams import Beams, beam_search
@@ -189,9 +189,9 @@ def _before_eos(eos: int | None, ids: Iterable[int]) -> Generator[int, None, Non
 def _token_ids(prompt: Any) -> list[int]:
     """The ids of a prompt as Python ints; TypeError or ValueError unless it is a list or a tensor (T,) of integers."""
     if isinstance(prompt, Tensor) and prompt.ndim != 1:
-        raise ValueError(f"a prompt is a text or a list of token ids, not {described(prompt)}; see generate_ids")
+        raise ValueError(f"a prompt is a text or a list of token ids, not {describe_value(prompt)}; see generate_ids")
     if not isinstance(prompt, Iterable) or isinstance(prompt, bytes | dict | set):
-        raise TypeError(f"a prompt is a text or a list of token ids, not {described(prompt)}")
+        raise TypeError(f"a prompt is a text or a list of token ids, not {describe_value(prompt)}")
     wrong = [id for id in prompt if not _is_integer(id)]
     if wrong:
         raise ValueError(f"token ids are whole numbers, not {wrong[0]!r}")

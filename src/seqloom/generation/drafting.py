@@ -26,7 +26,7 @@ from jaxtyping import Float
 from pydantic import ConfigDict, Field, model_validator
 from torch import Tensor
 
-from seqloom.core.arguments import described
+from seqloom.core.arguments import describe_value
 from seqloom.core.config import Config
 from seqloom.core.model import Model, require_generates
 from seqloom.core.rest import Rest
@@ -60,7 +60,7 @@ class Draft(Config):
     def _generates(self) -> "Draft":
         if not isinstance(self.model, Model):
             raise ValueError(
-                f"a draft has a model that seqloom.decoder or seqloom.load gives, not {described(self.model)}"
+                f"a draft has a model that seqloom.decoder or seqloom.load gives, not {describe_value(self.model)}"
             )
         require_generates(self.model, "draft text")
         return self
@@ -99,7 +99,7 @@ class Drafting:
 def require_draft(draft: Any, model: Model) -> None:
     """Raises TypeError unless it is a Draft, and ValueError where its model does not fit `model`."""
     if not isinstance(draft, Draft):
-        raise TypeError(f"draft is a seqloom.generation.drafting.Draft, not {described(draft)}")
+        raise TypeError(f"draft is a seqloom.generation.drafting.Draft, not {describe_value(draft)}")
     large, small = (getattr(each_model.tokenizer, "json", None) for each_model in (model, draft.model))
     other_tokenizer = large is not None and small is not None and large != small
     if model.config.vocab != draft.model.config.vocab or other_tokenizer:

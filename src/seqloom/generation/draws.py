@@ -10,7 +10,7 @@ from typing import Any
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from seqloom.core.arguments import described
+from seqloom.core.arguments import describe_value
 from seqloom.core.model import Model, require_generates
 from seqloom.core.rest import Rest
 from seqloom.core.shapes import Ids
@@ -53,7 +53,7 @@ def tokens(
     sampling = require_sampling(Sampling() if sampling is None else sampling)
     require_neighbors(neighbors)
     if exiting is not None and not isinstance(exiting, Exiting):
-        raise TypeError(f"exiting is a seqloom.generation.exits.Exiting, not {described(exiting)}")
+        raise TypeError(f"exiting is a seqloom.generation.exits.Exiting, not {describe_value(exiting)}")
     if exiting is not None and compile:
         raise ValueError("each token leaves out layers of its own, which no graph does: leave out compile or exits")
     step = None if exiting is None else exiting.step
@@ -74,9 +74,11 @@ def check_prompts(model: Model, prompts: Any) -> None:
 def check_rows(name: str, rows: Any, vocab: int) -> None:
     """Raises TypeError or ValueError unless rows are token ids (B, T) below `vocab`; errors call them `name`."""
     if not isinstance(rows, Tensor):
-        raise TypeError(f"{name} are a tensor (B, T) of token ids, not {described(rows)}: use torch.tensor({name})")
+        raise TypeError(
+            f"{name} are a tensor (B, T) of token ids, not {describe_value(rows)}: use torch.tensor({name})"
+        )
     if rows.dtype not in INTEGERS:
-        raise ValueError(f"{name} are token ids (B, T) of int64, not {described(rows)}: convert with .long()")
+        raise ValueError(f"{name} are token ids (B, T) of int64, not {describe_value(rows)}: convert with .long()")
     if rows.ndim != 2 or len(rows) == 0:
         raise ValueError(f"{name} are token ids (B, T) of at least one row, not {tuple(rows.shape)}")
     if rows.is_meta:
@@ -112,4 +114,4 @@ def draw_tokens(
 
 def _mix(logits: Tensor, neighbors: Neighbors | None) -> Tensor:
     """The logits mixed with the predictions of the neighbors, if there are any."""
-    return logits if neighbors is None else neighbors.mixed(logits)
+    return logits if neighbors is None else neighbors.mix_logits(logits)

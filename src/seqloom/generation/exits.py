@@ -27,9 +27,9 @@ from jaxtyping import Float, Int
 from pydantic import ConfigDict, Field, model_validator
 from torch import Tensor
 
-from seqloom.core.arguments import described
+from seqloom.core.arguments import describe_value
 from seqloom.core.config import Config, suggestion
-from seqloom.core.layered import layered
+from seqloom.core.layered import require_layers
 from seqloom.core.model import Model
 from seqloom.core.state import ModelState
 from seqloom.depth.classifier import Chooser, Classifier, ConfidenceClassifier
@@ -100,7 +100,7 @@ class Exiting:
         if isinstance(self.exits.by, Sequence):
             context = self.model.config.context
             longest = min(context, self.model.traits.longest or context)
-            self._chosen = self.exits.by.chosen(self.model.features(prompts[:, -longest:]).mean(1))
+            self._chosen = self.exits.by.choose_exit(self.model.features(prompts[:, -longest:]).mean(1))
 
     def step(self, ids: Int[Tensor, " B"], state: ModelState) -> tuple[Float[Tensor, "B W"], ModelState]:
         """Logits after one further token of each row, and the new state; all rows leave out the same layers.
@@ -119,7 +119,7 @@ class Exiting:
             nonlocal chosen
             layer = next(layer_numbers)
             if layer == 1 and isinstance(by, Multinomial):
-                chosen = by.chosen(after)
+                chosen = by.choose_exit(after)
             if layer < self.exits.first:
                 return False
             if chosen is not None:
@@ -206,10 +206,10 @@ def read_on(model: Model, step: Step, before: list[int], ids: list[int]) -> tupl
 def require_exits(exits: Any, model: Model) -> None:
     """Raises TypeError or ValueError unless it is an Exits that the model can have."""
     if not isinstance(exits, Exits):
-        raise TypeError(f"exits are a seqloom.generation.exits.Exits, not {described(exits)}")
+        raise TypeError(f"exits are a seqloom.generation.exits.Exits, not {describe_value(exits)}")
     if isinstance(exits.by, Classifier):
         _require_fit(exits.by, model)
-    depth = layered(model.config, "leaving layers out").depth
+    depth = require_layers(model.config, "leaving layers out").depth
     if exits.first > depth:
         raise ValueError(f"exits after layer {exits.first} and later lie beyond the model's depth of {depth}")
     model.check_exits()
@@ -218,7 +218,7 @@ def require_exits(exits: Any, model: Model) -> None:
 def _require_fit(classifier: Classifier, model: Model) -> None:
     """ValueError where the classifier is for a model of another depth or dim."""
     sizes = classifier.config
-    config = layered(model.config, "leaving layers out")
+    config = require_layers(model.config, "leaving layers out")
     if (sizes.depth, sizes.dim) != (config.depth, config.dim):
         raise ValueError(
             f"the classifier is of a model of {sizes.depth} layers and {sizes.dim} channels, this one has "

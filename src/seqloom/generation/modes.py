@@ -155,11 +155,11 @@ def reader(
 ) -> Reader:
     """The reader of a mode for prompts of `prompt` tokens that are continued by `max_tokens` tokens.
 
-    `step` replaces the model's own step, and `compile` compiles it, as `compiled.chosen` says. Raises ValueError as
-    `checked_mode` does.
+    `step` replaces the model's own step, and `compile` compiles it, as `compiled.choose_compile` says. Raises
+    ValueError as `checked_mode` does.
     """
     mode = checked_mode(model, mode, hop, prompt, max_tokens)
-    if step is None and compiled.chosen(model, compile, max_tokens if mode == "stream" else 0):
+    if step is None and compiled.choose_compile(model, compile, max_tokens if mode == "stream" else 0):
         step = compiled.CompiledStep(model)
         return Slide(model, hop, step) if mode == "slide" else Stream(model, step, compiled.room(prompt + max_tokens))
     return Slide(model, hop, step) if mode == "slide" else Stream(model, step)

@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from seqloom.core.arguments import described
+from seqloom.core.arguments import describe_value
 from seqloom.core.config import Config
 from seqloom.core.largest import largest
 from seqloom.core.seeds import require_seed
@@ -87,7 +87,7 @@ def probabilities(logits: Float[Tensor, "B W"], sampling: Sampling, seen: Seen |
     if sampling.top_k is not None or sampling.top_p is not None:
         p = _cut(p, logits, sampling)
     if sampling.min_p is not None:
-        p[p < _reached(sampling.min_p) * p.amax(1, keepdim=True)] = 0.0
+        p[p < _least_sum(sampling.min_p) * p.amax(1, keepdim=True)] = 0.0
         p /= p.sum(1, keepdim=True)
     return p
 
@@ -100,7 +100,7 @@ def _cut(p: Float[Tensor, "B W"], logits: Float[Tensor, "B W"], sampling: Sampli
     if sampling.top_p is not None and sampling.top_p < 1:
         before = ranked.cumsum(1).roll(1, 1)
         before[:, 0] = 0.0
-        ranked = torch.where(before < _reached(sampling.top_p), ranked, 0.0)
+        ranked = torch.where(before < _least_sum(sampling.top_p), ranked, 0.0)
         ranked = ranked / ranked.sum(1, keepdim=True)
     return torch.zeros_like(p).scatter_(1, order, ranked)
 
@@ -119,14 +119,14 @@ def _rank(
     if sampling.top_k is None and W >= 4 * FEW:
         _, order = largest(logits, FEW)
         ranked = p.gather(1, order)
-        if bool((ranked.sum(1) >= _reached(sampling.top_p or 1.0)).all()):
+        if bool((ranked.sum(1) >= _least_sum(sampling.top_p or 1.0)).all()):
             return ranked, order
     _, order = logits.sort(stable=True, dim=1, descending=True)
     order = order[:, : sampling.top_k]
     return p.gather(1, order), order
 
 
-def _reached(share: float) -> float:
+def _least_sum(share: float) -> float:
     """A sum that reaches a share but for rounding reaches it."""
     return share * (1 - 1e-12)
 
@@ -136,7 +136,7 @@ def draw(
 ) -> Int[Tensor, " B"]:
     """One id per row, on the device of the logits. `generator` is on the CPU; greedy does not use it."""
     if not isinstance(generator, torch.Generator) or generator.device.type != "cpu":
-        raise TypeError(f"generator is a torch.Generator of the CPU, not {described(generator)}")
+        raise TypeError(f"generator is a torch.Generator of the CPU, not {describe_value(generator)}")
     p = probabilities(logits, sampling, seen)
     if sampling.temperature == 0:
         return p.argmax(1).to(logits.device)
@@ -155,16 +155,16 @@ def pick(p: Float[Tensor, "B W"], u: Float[Tensor, "B 1"]) -> Int[Tensor, " B"]:
 def _check(logits: Any, sampling: Any, seen: Any) -> None:
     """TypeError or ValueError unless logits are a floating-point tensor (B, W), and the others are of their class."""
     if not isinstance(logits, Tensor):
-        raise TypeError(f"logits are a tensor (B, W), not {described(logits)}")
+        raise TypeError(f"logits are a tensor (B, W), not {describe_value(logits)}")
     if logits.ndim != 2 or logits.shape[1] == 0 or not logits.is_floating_point() or logits.is_meta:
-        raise ValueError(f"logits are floating (B, W) with values, W at least 1, not {described(logits)}")
+        raise ValueError(f"logits are floating (B, W) with values, W at least 1, not {describe_value(logits)}")
     require_sampling(sampling)
     if seen is not None and not (isinstance(seen, Seen) and seen.read.shape == seen.written.shape == logits.shape):
-        raise TypeError(f"seen is a seqloom.generation.penalties.Seen of these rows, not {described(seen)}")
+        raise TypeError(f"seen is a seqloom.generation.penalties.Seen of these rows, not {describe_value(seen)}")
 
 
 def require_sampling(sampling: Any) -> Sampling:
     """The settings; TypeError unless they are a Sampling."""
     if not isinstance(sampling, Sampling):
-        raise TypeError(f"sampling is a seqloom.generation.sample.Sampling, not {described(sampling)}")
+        raise TypeError(f"sampling is a seqloom.generation.sample.Sampling, not {describe_value(sampling)}")
     return sampling

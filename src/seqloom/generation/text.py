@@ -8,7 +8,7 @@ stop string is held back until that is known.
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any, Protocol, final
 
-from seqloom.core.arguments import described
+from seqloom.core.arguments import describe_value
 from seqloom.data.tokenizer import require_utf8
 
 
@@ -99,7 +99,7 @@ def check_stop(stop: Any) -> None:
     if isinstance(stop, str):
         raise ValueError(f"stop is a list of strings: write [{stop!r}]")
     if not isinstance(stop, list | tuple) or not all(isinstance(string, str) for string in stop):
-        raise TypeError(f"stop is a list of strings, not {described(stop)} {stop!r}")
+        raise TypeError(f"stop is a list of strings, not {describe_value(stop)} {stop!r}")
     for string in stop:
         require_utf8(string, f"the stop string {string!r}")
     if not all(stop):

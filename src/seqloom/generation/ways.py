@@ -8,7 +8,7 @@ Draft, Beams        of these, alone
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from seqloom.core.arguments import described
+from seqloom.core.arguments import describe_value
 from seqloom.core.config import read
 from seqloom.generation.beams import Beams
 from seqloom.generation.drafting import Draft
@@ -43,7 +43,7 @@ class Ways:
             kind = type(value)
             if kind not in WAYS:
                 names = ", ".join(each.__name__ for each in WAYS)
-                raise TypeError(f"a text is written by {names}, not {described(value)}")
+                raise TypeError(f"a text is written by {names}, not {describe_value(value)}")
             if kind in self._by_class:
                 raise ValueError(f"{kind.__name__} is given twice: leave one out")
             self._by_class[kind] = value

@@ -129,7 +129,7 @@ def layer_of(cache: Any) -> StateLayer:
 def can_crop(reader: Model | Mixer) -> bool:
     """Whether the last tokens can be taken back as long as no window has moved: all that the mixers keep grows."""
     readers = reader.sublayers if isinstance(reader, Model) else [reader]
-    return all(entry.grows for sublayer in readers for entry in sublayer.memory.values())
+    return all(entry.grows for sublayer in readers for entry in sublayer.state_spec.values())
 
 
 def tokens_read(state: ModelState | State) -> Tensor:

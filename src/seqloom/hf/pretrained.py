@@ -5,8 +5,8 @@ from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
 
-from seqloom.core.arguments import described
-from seqloom.core.extras import Extras, added
+from seqloom.core.arguments import describe_value
+from seqloom.core.extras import Extras, add_statistics
 from seqloom.core.model import Model
 from seqloom.core.model_config import ModelConfig
 from seqloom.hf.config import SeqloomConfig
@@ -47,7 +47,7 @@ class SeqloomPreTrainedModel(StrictlyLoaded, ABC):
         TypeError unless it is a model of seqloom, ValueError where this class is not for its kind.
         """
         if not isinstance(model, Model):
-            raise TypeError(f"model is one that seqloom.decoder or seqloom.load gives, not {described(model)}")
+            raise TypeError(f"model is one that seqloom.decoder or seqloom.load gives, not {describe_value(model)}")
         cls._require_kind(model.config)
         tokenizer = model.tokenizer
         if tokenizer is not None:
@@ -98,7 +98,7 @@ class SeqloomPreTrainedModel(StrictlyLoaded, ABC):
         for name, value in extras.losses.items():
             loss = loss + weights.get(name, 1.0) * value
         if self.training:
-            self.statistics = added(self.statistics, extras.statistics)
+            self.statistics = add_statistics(self.statistics, extras.statistics)
         return loss
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification
 
-from seqloom.core.arguments import described
+from seqloom.core.arguments import describe_value
 from seqloom.core.model import Model
 from seqloom.hf import causal_lm, masked_lm
 from seqloom.hf.causal_lm import SeqloomForCausalLM
@@ -38,7 +38,7 @@ def wrap(model: Model, **settings: Any) -> SeqloomPreTrainedModel:
     ValueError for a kind without a wrapper.
     """
     if not isinstance(model, Model):
-        raise TypeError(f"model is one that seqloom.decoder or seqloom.load gives, not {described(model)}")
+        raise TypeError(f"model is one that seqloom.decoder or seqloom.load gives, not {describe_value(model)}")
     if model.config.kind not in WRAPPERS:
         raise ValueError(f"a model of kind {model.config.kind} has no wrapper: {', '.join(WRAPPERS)} have")
     return WRAPPERS[model.config.kind].of(model, **settings)

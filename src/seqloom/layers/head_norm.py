@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
-from seqloom.ops.fused.gated_norm import Gate, normed
+from seqloom.ops.fused.gated_norm import Gate, normalize
 from seqloom.ops.fused.gated_norm.reference import price
 
 
@@ -28,7 +28,7 @@ class HeadNorm(nn.RMSNorm):
     @override
     def forward(self, y: Float[Tensor, "B H T V"], z: Float[Tensor, "B T D"] | None = None) -> Float[Tensor, "B T D"]:
         """The outputs of heads, normalized and gated by z, as one stream: D = H V."""
-        return normed(y.transpose(1, 2), z, self.weight, self.epsilon, self.gate)
+        return normalize(y.transpose(1, 2), z, self.weight, self.epsilon, self.gate)
 
     def price(self, span: Span) -> Cost:
         """The operations and the critical path for the tokens of `span` in one row."""

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Span
-from seqloom.core.memory import Entry
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
+from seqloom.core.state_spec import StateEntry
 from seqloom.ops.fused.short_convolution import convolve, window_after
 from seqloom.ops.fused.short_convolution.reference import price
 from seqloom.ops.fused.short_convolution.token import convolve_token
@@ -60,9 +60,9 @@ class ShortConvolution(nn.Module):
             nn.init.uniform_(parameter, -(len(self.weight) ** -0.5), len(self.weight) ** -0.5)
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> StateEntry:
         """The declaration of `window` for a mixer's memory."""
-        return Entry((len(self.weight) - 1, self.dim))
+        return StateEntry((len(self.weight) - 1, self.dim))
 
     def forward(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         """The convolution of x (B, T, D), and the window after it; without a `state` none is computed."""

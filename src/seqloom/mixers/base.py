@@ -8,10 +8,19 @@ from abc import abstractmethod
 
 from typing_extensions import override
 
-from seqloom.core.memory import with_room, with_slot
 from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
-from seqloom.core.state import Entries, State, bounded, copied, counted, length_of, measured, stepped
+from seqloom.core.state import (
+    Entries,
+    State,
+    bound_state,
+    copy_state,
+    count_read,
+    length_of,
+    measure_length,
+    step_state,
+)
+from seqloom.core.state_spec import with_room, with_slot
 from seqloom.ops.past.pack import pack, unpack
 
 
@@ -19,8 +28,8 @@ class PackedMixer(Mixer):
     """A causal mixer that only ever sees rows padded on the right."""
 
     @abstractmethod
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        """The equation over x (B, T, D): the outputs, and the entries that `memory` declares after the last token.
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        """The equation over x (B, T, D): the outputs, and the entries that `state_spec` declares after the last token.
 
         Without a `state` x is the whole sequence, and the entries are not used. With `lengths` (B,) each row holds that
         many tokens, then padding, on which the entries may not depend. No output may depend on a later token.
@@ -28,7 +37,7 @@ class PackedMixer(Mixer):
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """One token for every row; with `reuse` the entries of the state may be written into."""
-        y, entries = self.read(x[:, None], state)
+        y, entries = self.mix(x[:, None], state)
         if reuse:
             entries = {name: state[name].copy_(entry.detach()) for name, entry in entries.items()}
         return y[:, 0], entries
@@ -39,25 +48,25 @@ class PackedMixer(Mixer):
         if 0 in x.shape:
             return x.clone()
         if keep is None:
-            return self.read(x)[0]
+            return self.mix(x)[0]
         rows, packing = pack(x, keep)
-        return unpack(self.read(rows)[0], packing)
+        return unpack(self.mix(rows)[0], packing)
 
     @override
     def extend(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
         x = self.check_input(x, keep, 3)
         self.check_state(state, len(x))
         if 0 in x.shape:
-            return x.clone(), copied(state)
+            return x.clone(), copy_state(state)
         T = x.shape[1]
-        state = with_room(self.memory, bounded(state), T)
+        state = with_room(self.state_spec, bound_state(state), T)
         length = length_of(state)
         if keep is None:
-            y, entries = self.read(x, state)
-            return y, counted(entries, length.after(T, T))
+            y, entries = self.mix(x, state)
+            return y, count_read(entries, length.after(T, T))
         rows, packing = pack(x, keep)
-        y, entries = self.read(rows, state, packing.lengths)
-        return unpack(y, packing), counted(entries, measured(length.tokens + packing.lengths))
+        y, entries = self.mix(rows, state, packing.lengths)
+        return unpack(y, packing), count_read(entries, measure_length(length.tokens + packing.lengths))
 
     @override
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
@@ -67,7 +76,7 @@ class PackedMixer(Mixer):
     @override
     def read_token(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
         if x.shape[0] == 0:
-            return x.clone(), copied(state)
-        state = with_slot(self.memory, bounded(state), reuse)
+            return x.clone(), copy_state(state)
+        state = with_slot(self.state_spec, bound_state(state), reuse)
         y, entries = self.advance(x, state, reuse)
-        return y, stepped(entries, state)
+        return y, step_state(entries, state)

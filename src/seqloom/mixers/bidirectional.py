@@ -6,9 +6,9 @@ from typing import Any, NoReturn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Per
-from seqloom.core.memory import Memory
 from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Keep, Lengths, Stream
+from seqloom.core.state_spec import StateSpec
 from seqloom.ops.past.pack import pack, unpack
 
 
@@ -17,7 +17,7 @@ class WholeSequenceMixer(Mixer):
 
     @property
     @override
-    def memory(self) -> Memory:
+    def state_spec(self) -> StateSpec:
         return {}
 
     def start(self, batch: int, *, capacity: int | None = None) -> NoReturn:
@@ -47,7 +47,7 @@ class BidirectionalMixer(WholeSequenceMixer):
     """A bidirectional mixer that only ever sees rows padded on the right."""
 
     @abstractmethod
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+    def mix(self, x: Stream, lengths: Lengths | None = None) -> Stream:
         """The equation over x (B, T, D), the whole sequence.
 
         With `lengths` (B,) each row holds that many tokens, then zeros, on which no output of a token may depend. The
@@ -60,6 +60,6 @@ class BidirectionalMixer(WholeSequenceMixer):
         if 0 in x.shape:
             return x.clone()
         if keep is None:
-            return self.read(x)
+            return self.mix(x)
         rows, packing = pack(x, keep)
-        return unpack(self.read(rows, packing.lengths), packing)
+        return unpack(self.mix(rows, packing.lengths), packing)

@@ -16,18 +16,18 @@ from torch.nn.functional import pad
 from typing_extensions import override
 
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View, of_heads
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.bucketing import Rule, attend, by_bucket, newest
-from seqloom.ops.bucketing.choices import chosen
+from seqloom.ops.bucketing.choices import make_choice
 from seqloom.ops.past import ring
-from seqloom.ops.past.cache import extended, written
+from seqloom.ops.past.cache import extend_cache, write_token
 from seqloom.ops.past.pack import within
 
 PAST = Traits(causal="always", streams=True, state="grows")
@@ -49,7 +49,7 @@ class SharedHeads(Mixer, ABC):
         self.dim, self.heads, self.K, self.context = D, heads, D // heads, layer.context
         self.w_qk, self.w_v, self.w_out = (Linear(D, D, bias=False) for _ in range(3))
 
-    def projected(self, x: Stream) -> tuple[Tensor, Tensor]:
+    def project(self, x: Stream) -> tuple[Tensor, Tensor]:
         """q and v (B, H, T, K)."""
         q, v = (w(x).unflatten(-1, (self.heads, self.K)).transpose(1, 2) for w in (self.w_qk, self.w_v))
         return q, v
@@ -68,8 +68,8 @@ class SharedHeads(Mixer, ABC):
         """The outputs (B, H, T, V) of the heads for tokens at these times (B, T); a time is negative at padding."""
 
     @override
-    def views(self, x: Stream) -> list[View]:
-        q, _ = self.projected(x[:1])
+    def plots(self, x: Stream) -> list[View]:
+        q, _ = self.project(x[:1])
         T = x.shape[1]
         values = torch.eye(T, dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
         return of_heads(self.read_heads(q, values, torch.arange(T, device=x.device)[None])[0])
@@ -93,8 +93,8 @@ class TextBuckets(SharedHeads, ChosenByText, ABC):
     """Buckets cut into chunks by the whole text. Causal except for the choice of keys, or bidirectional."""
 
     @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
-        q, v = self.projected(x)
+    def mix(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        q, v = self.project(x)
         time = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
         if lengths is not None:
             time = torch.where(within(lengths, x.shape[1]), time, -1)
@@ -113,46 +113,46 @@ class PastBuckets(SharedHeads, PackedMixer, ABC):
 
     @property
     @override
-    def memory(self) -> Memory:
-        cache = Entry((self.heads, 0, self.K), grows=True, axis=1, max_slots=self.context)
-        bucket_cache = Entry((self.heads, 0, self.rounds), "count", grows=True, axis=1, max_slots=self.context)
+    def state_spec(self) -> StateSpec:
+        cache = StateEntry((self.heads, 0, self.K), grows=True, axis=1, max_slots=self.context)
+        bucket_cache = StateEntry((self.heads, 0, self.rounds), "count", grows=True, axis=1, max_slots=self.context)
         return {"k": cache, "v": cache, "buckets": bucket_cache}
 
     @override
     def read_heads(self, q: Tensor, v: Tensor, time: Tensor) -> Tensor:
-        return attend(q, self.keys(q), v, time, by_bucket(chosen(lambda: self.buckets(q)), time), self.rule)
+        return attend(q, self.keys(q), v, time, by_bucket(make_choice(lambda: self.buckets(q)), time), self.rule)
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        q, v = self.projected(x)
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        q, v = self.project(x)
         T = x.shape[1]
         now = torch.arange(T, device=x.device).expand(len(x), -1)
         if state is None:
             return self.out(self.read_heads(q, v, now)), {}
         size, length = state["k"].shape[2], length_of(state)
-        filled = ring.filled(size, length)
+        filled = ring.count_filled(size, length)
         now = now + state["length"][:, None]
         if lengths is not None:
             now = torch.where(within(lengths, T), now, -1)
-        new = {"k": self.keys(q), "v": v, "buckets": chosen(lambda: self.buckets(q)).transpose(2, 3)}
+        new = {"k": self.keys(q), "v": v, "buckets": make_choice(lambda: self.buckets(q)).transpose(2, 3)}
         time = torch.cat([ring.times(size, state["length"])[:, :filled], now], 1)  # of the cached and the new tokens
         k, v, buckets = (
             torch.cat([state[name][:, :, :filled].to(tensor.dtype), tensor], 2) for name, tensor in new.items()
         )
         q = pad(q, (0, 0, filled, 0))  # `attend` takes as many queries as keys: zeros, whose outputs are dropped
         y = attend(q, k, v, time, by_bucket(buckets.transpose(2, 3), time), self.rule)[:, :, filled:]
-        entries = {name: extended(state[name], state["length"], tensor, lengths) for name, tensor in new.items()}
+        entries = {name: extend_cache(state[name], state["length"], tensor, lengths) for name, tensor in new.items()}
         return self.out(y), entries
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         # The token is written into the cache first, so that the cache holds all keys.
-        q, v = self.projected(x[:, None])
-        own_buckets = chosen(lambda: self.buckets(q)).transpose(2, 3)  # (B, H, 1, R)
+        q, v = self.project(x[:, None])
+        own_buckets = make_choice(lambda: self.buckets(q)).transpose(2, 3)  # (B, H, 1, R)
         length, size = length_of(state), state["k"].shape[2]
         new = {"k": self.keys(q), "v": v, "buckets": own_buckets}
-        entries = {name: written(state[name], length, tensor, reuse) for name, tensor in new.items()}
-        filled = ring.filled(size, length.after(1, 1))
+        entries = {name: write_token(state[name], length, tensor, reuse) for name, tensor in new.items()}
+        filled = ring.count_filled(size, length.after(1, 1))
         then = ring.times(size, length.tokens + 1)[:, :filled]
         k, v, buckets = (entries[name][:, :, :filled] for name in new)
         y = newest(q, k.to(x.dtype), v.to(x.dtype), buckets, own_buckets, length.tokens, then, self.rule)

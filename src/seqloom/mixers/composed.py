@@ -10,12 +10,12 @@ from typing_extensions import override
 
 from seqloom.core import extras
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Memory
 from seqloom.core.mixer import Mixer
 from seqloom.core.mixer_config import MixerConfig, mixer_config
 from seqloom.core.position import Place, PositionConfig
+from seqloom.core.state_spec import StateSpec
 from seqloom.core.view import View
-from seqloom.mixers.handing import Handing
+from seqloom.mixers.cross_layer import CrossLayer
 
 
 class ComposedMixer(Mixer):
@@ -54,15 +54,17 @@ class ComposedMixer(Mixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {f"{name}.{entry}": spec for name, mixer in self.mixers.items() for entry, spec in mixer.memory.items()}
+    def state_spec(self) -> StateSpec:
+        return {
+            f"{name}.{entry}": spec for name, mixer in self.mixers.items() for entry, spec in mixer.state_spec.items()
+        }
 
     @override
-    def views(self, x: Tensor) -> list[View]:
+    def plots(self, x: Tensor) -> list[View]:
         return [
             View(f"{name}: {view.name}", view.meaning, view.axes, view.values)
             for name, mixer in self.mixers.items()
-            for view in mixer.views(x)
+            for view in mixer.plots(x)
         ]
 
 
@@ -80,9 +82,9 @@ class ComposedConfig(MixerConfig):
         return frozenset().union(*(config.places for config in self.inner.values()))
 
     @override
-    def shared(self, layer: Layer) -> nn.Module | None:
+    def shared_module(self, layer: Layer) -> nn.Module | None:
         """What each part shares with the same part of other layers."""
-        shared = {name: config.shared(inner_layer(config, layer)) for name, config in self.inner.items()}
+        shared = {name: config.shared_module(inner_layer(config, layer)) for name, config in self.inner.items()}
         modules = {name: module for name, module in shared.items() if module is not None}
         return nn.ModuleDict(modules) if modules else None
 
@@ -98,7 +100,7 @@ class ComposedConfig(MixerConfig):
         mixer = config.build(
             inner.dim, inner.context, inner.causal, inner.number, inner.depth, shared.get(name), inner.position
         )
-        if isinstance(mixer, Handing):
+        if isinstance(mixer, CrossLayer):
             raise ValueError(
                 f"{self.kind} cannot pass on what {config.kind} hands over to later layers: choose another mixer"
             )
@@ -113,7 +115,7 @@ def inner_layer(config: MixerConfig, layer: Layer) -> Layer:
     return replace(layer, position=position)
 
 
-def chosen(value: Any, default: dict[str, Any]) -> MixerConfig:
+def choose_config(value: Any, default: dict[str, Any]) -> MixerConfig:
     """The settings of a mixer from a dict; without `kind` it changes the default. ValueError for other types."""
     if isinstance(value, dict):
         return mixer_config(value if "kind" in value else {**default, **value})

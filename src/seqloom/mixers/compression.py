@@ -26,7 +26,7 @@ from seqloom.core.shapes import Lengths
 from seqloom.layers.linear import Linear
 from seqloom.ops.attention import fast
 from seqloom.ops.attention.scores import Scores
-from seqloom.ops.bucketing.choices import chosen
+from seqloom.ops.bucketing.choices import make_choice
 from seqloom.ops.past import ring
 from seqloom.ops.past.pack import within
 from seqloom.ops.past.past_inputs import PastInputs
@@ -66,7 +66,7 @@ class Compression(nn.Module):
         assert received is not None
         readers = inputs.past.memory + 1 - torch.arange(self.rate, device=received.device)  # queries that read an input
         average = inputs.block_values(received[..., None], count)[..., 0] / readers
-        most_used = chosen(lambda: average.argmax(2))
+        most_used = make_choice(lambda: average.argmax(2))
         return ring.pick(blocks.flatten(1, 2), torch.arange(count, device=most_used.device) * self.rate + most_used)
 
     def price(self, blocks: int) -> Cost:
@@ -123,7 +123,7 @@ def content_attention(
     k, v = linear(inputs, w_kv).unflatten(2, (2, heads, -1)).permute(2, 0, 3, 1, 4)
     # always this backend: a resumed run forces the backends of its first batch, and nothing is compressed in that one;
     # called as it is, since a traced graph cannot force one
-    return fast.formed(q, k, v, before, now, then, Scores()).transpose(1, 2).flatten(2)
+    return fast.attend_by_scores(q, k, v, before, now, then, Scores()).transpose(1, 2).flatten(2)
 
 
 def mean_of(values: Float[Tensor, "B N"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, ""]:

@@ -7,7 +7,7 @@
     S' = diag(e^{g_t}) S_{t-1},   S_t = S' + β_t k_tᵀ (v_t - k_t S'),   y_t = q_t S_t
     out = norm(y) W_o                           the norm of each head, with a gate if there is one
 
-A mixer builds these weights, and has its own `rate` and `gate`; another rule than this is its `mix`. Before training
+A mixer builds these weights, and has its own `rate` and `gate`; another rule is its `apply_rule`. Before training
 e^a is uniform in (`least_rate`, 16) and softplus(b_a) log-uniform in (0.001, 0.1); neither is decayed.
 """
 
@@ -22,17 +22,17 @@ from torch.nn.functional import softplus
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, sigmoid
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.head_norm import HeadNorm
 from seqloom.layers.linear import Linear
 from seqloom.layers.short_convolution import ShortConvolution
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.delta_rule.gated import gated
+from seqloom.ops.delta_rule.gated import gated_delta
 from seqloom.ops.delta_rule.inputs import price as inputs_price
 from seqloom.ops.delta_rule.reference import price as rule_price
 from seqloom.ops.fused.projection import convert_for_products
@@ -122,20 +122,20 @@ class DeltaHeads(PackedMixer, ABC):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"window": self.conv.entry, "S": Entry((self.value_heads, self.K, self.V), "wide")}
+    def state_spec(self) -> StateSpec:
+        return {"window": self.conv.entry, "S": StateEntry((self.value_heads, self.K, self.V), "wide")}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         x = convert_for_products(x)
         qkv, window = self.conv(self.w_qkv(x), state, lengths)
-        y, S = self.mix(x, qkv, state["S"] if state else None, lengths)
+        y, S = self.apply_rule(x, qkv, state["S"] if state else None, lengths)
         return self.w_o(self.norm(y, self.gate(x))), {**window, "S": S}
 
-    def mix(self, x: Stream, qkv: Stream, S: Tensor | None, lengths: Lengths | None) -> tuple[Tensor, Tensor]:
+    def apply_rule(self, x: Stream, qkv: Stream, S: Tensor | None, lengths: Lengths | None) -> tuple[Tensor, Tensor]:
         """The outputs y (B, H', T, V) of the heads, and the state after them."""
         g, strength = self.log_decay(x), self.strength(x)
-        return gated(qkv, g, strength, S, heads=self.heads, K=self.K, lengths=lengths)
+        return gated_delta(qkv, g, strength, S, heads=self.heads, K=self.K, lengths=lengths)
 
     def log_decay(self, x: Tensor) -> Tensor | None:
         """g (…, H') or (…, H', K) of tokens x (…, D); None without decay."""
@@ -152,7 +152,7 @@ class DeltaHeads(PackedMixer, ABC):
         return strength if self.largest_strength == 1.0 else self.largest_strength * strength
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         meaning = "how much of what a key reads is replaced: β"
         return [*self.decay_views(x), View("write", meaning, ("token", "head"), self.strength(x[0]))]
 
@@ -167,7 +167,7 @@ class DeltaHeads(PackedMixer, ABC):
         return [View("decay", meaning, ("token", "channel"), g.exp().flatten(1))]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         decays = self._decays
         inputs = inputs_price(span.rows, self.heads, self.value_heads, self.K, decays)
         rule = rule_price(span.rows, self.value_heads, self.K, self.V, self.decay)

@@ -79,7 +79,7 @@ class HeadSettings(SizedConfig, ABC):
         return value
 
     @model_validator(mode="after")
-    def _grouped(self) -> "HeadSettings":
+    def _check_groups(self) -> "HeadSettings":
         if self.qk_norm == "none" and self.qk_norm_eps != HeadSettings.model_fields["qk_norm_eps"].default:
             raise ValueError("qk_norm_eps is that of norms of queries and keys: set qk_norm, or leave it out")
         if self.kv_heads is not None and self.heads % self.kv_heads:
@@ -163,40 +163,40 @@ class Heads(Mixer, ABC):
     @property
     @override
     def parts(self) -> list[nn.Module]:
-        """The parts whose prices `Mixer` adds; those of norms and of a relative position are in `priced`."""
+        """The parts whose prices `Mixer` adds; those of norms and of a relative position are in `price_with`."""
         priced_together = (self.position if self.relative else None, self.norm_q, self.norm_k)
         return [part for part in super().parts if all(part is not other for other in priced_together)]
 
-    def projected(self, x: Stream, tokens_before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, x: Stream, tokens_before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, H, T, K), keys and values (B, G, T, K) of tokens that follow `tokens_before` (B,); None is 0.
 
-        Without the convolution, for which see `convolved`.
+        Without the convolution, for which see `project_and_convolve`.
         """
         # three products: slices of a single one would not be contiguous
         weights = self.w_qkv.weight.split(self.sizes)
         biases = [None] * 3 if self.w_qkv.bias is None else self.w_qkv.bias.split(self.sizes)
         return self._by_head([project(x, w, b) for w, b in zip(weights, biases, strict=True)], tokens_before)
 
-    def convolved(
+    def project_and_convolve(
         self, x: Stream, state: State | None = None, lengths: Lengths | None = None
     ) -> tuple[tuple[Tensor, Tensor, Tensor], Entries]:
-        """Queries, keys and values as in `projected`, convolved if there is a convolution, and its last inputs."""
+        """Queries, keys and values as in `project`, convolved if there is a convolution, and its last inputs."""
         tokens_before = state["length"] if state else None
         if self.taps is None:
-            return self.projected(x, tokens_before), {}
+            return self.project(x, tokens_before), {}
         products, past = window.carry(self.w_qkv(x), self.taps, state, "past", lengths)
         return self._by_head(products.split(self.sizes, -1), tokens_before), past
 
     def _by_head(self, products: Sequence[Tensor], tokens_before: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys, values (B, heads, T, K) from products (B, T, ·) with W_q, W_k, W_v; normed, positioned."""
         q, k, v = (y.unflatten(-1, (-1, self.width)).transpose(1, 2) for y in products)
-        q, k = self.normed(q, k)
+        q, k = self.normalize(q, k)
         if isinstance(self.position, QueriesKeysPosition):
             time = torch.arange(q.shape[2], device=q.device)
             q, k = self.position(q, k, time if tokens_before is None else tokens_before[:, None] + time)
         return q, k, v
 
-    def normed(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+    def normalize(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Queries (B, H, T, K) and keys (B, G, T, K) after their RMS norms: per head, over all heads, or none."""
         if self.norm_q is None or self.norm_k is None:
             return q, k
@@ -204,7 +204,9 @@ class Heads(Mixer, ABC):
             return self.norm_q(q), self.norm_k(k)
         return self._normed_together(q, self.norm_q), self._normed_together(k, self.norm_k)
 
-    def scored(self, q: Tensor, behind: int, ahead: int = 0, alone: bool = False) -> tuple[Tensor, dict[str, Any]]:
+    def change_scores(
+        self, q: Tensor, behind: int, ahead: int = 0, alone: bool = False
+    ) -> tuple[Tensor, dict[str, Any]]:
         """The queries (B, H, T, K), and the arguments of `attend` that change scores.
 
         Keys are at most `behind` tokens before a query and `ahead` tokens after it; `alone` if there is one query.
@@ -249,7 +251,7 @@ class Heads(Mixer, ABC):
         together: Tensor = norm(x.transpose(1, 2).flatten(2))
         return together.unflatten(-1, (-1, self.width)).transpose(1, 2)
 
-    def priced(self, span: Span, terms: int, distances: int) -> Iterable[Cost | nn.Module | None]:
+    def price_with(self, span: Span, terms: int, distances: int) -> Iterable[Cost | nn.Module | None]:
         """The chain of prices for `terms` pairs of queries and keys in all, at `distances` different distances."""
         config, rows = self.config, span.rows
         norm_cost = None

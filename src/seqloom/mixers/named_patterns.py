@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from seqloom.core.layer import Layer
 from seqloom.mixers.heads import HeadSettings
 from seqloom.mixers.patterned import BidirectionalPatternAttention, PatternAttention
-from seqloom.ops.attention.patterns import Neighbors, Pattern, around, fixed, merged, strided
+from seqloom.ops.attention.patterns import Neighbors, Pattern, around, fixed_parts, merge_parts, strided_parts
 
 PatternName: TypeAlias = Literal["all", "local", "strided", "fixed"]
 PatternNames: TypeAlias = Annotated[tuple[PatternName, ...], Field(strict=False)]
@@ -38,7 +38,7 @@ class NamedPatterns(HeadSettings, ABC):
         return set(self.patterns) != {"all"}
 
     @model_validator(mode="after")
-    def _covered(self) -> "NamedPatterns":
+    def _check_coverage(self) -> "NamedPatterns":
         if len(self.patterns) != self.heads:
             raise ValueError(f"per_head covers {len(self.patterns)} of {self.heads} heads: list one for each head")
         if "local" in self.patterns and self.window is None:
@@ -56,15 +56,15 @@ class NamedPatterns(HeadSettings, ABC):
         if self.position is not None and self.position.place not in (None, "queries_keys"):
             raise ValueError(f"sparse patterns do not go with {self.position.kind} positions: use rotary or none")
 
-    def patterned(self, layer: Layer) -> PatternAttention | BidirectionalPatternAttention:
+    def build_mixer(self, layer: Layer) -> PatternAttention | BidirectionalPatternAttention:
         """The mixer of these patterns; ValueError where one of them has no bidirectional form."""
         tokens_back = 0 if self.window is None else self.window - 1
         if layer.causal:
             causal_patterns = {
                 "all": Neighbors(None),
                 "local": Neighbors(tokens_back),
-                "strided": merged(strided(self.length)),
-                "fixed": merged(fixed(self.length, self.summary)),
+                "strided": merge_parts(strided_parts(self.length)),
+                "fixed": merge_parts(fixed_parts(self.length, self.summary)),
             }
             return PatternAttention(self, layer, [causal_patterns[name] for name in self.patterns])
         bidirectional_patterns: dict[str, Pattern] = {

@@ -66,7 +66,7 @@ def covers(patterns: Sequence[Pattern], context: int | None, causal: bool) -> bo
         return all(terms(pattern, context)[1] == pairs for pattern in set(patterns))
 
 
-def weighted(patterns: Sequence[Pattern], span: Span, width: int) -> Cost:
+def price_heads(patterns: Sequence[Pattern], span: Span, width: int) -> Cost:
     """The price of the attention of all heads, which are computed in parallel."""
     prices = [price(*_terms(pattern, span), width, 1) for pattern in patterns]
     return sum((cost.parallel() for cost in prices[1:]), prices[0])
@@ -80,9 +80,9 @@ def _terms(pattern: Pattern, span: Span) -> tuple[int, int]:
     return min(seen, 1), seen
 
 
-def views(mixer: Heads, patterns: Sequence[Pattern], x: Stream) -> list[View]:
+def plot_weights(mixer: Heads, patterns: Sequence[Pattern], x: Stream) -> list[View]:
     """The attention weights of each head in the first row of x (B, T, D)."""
-    q, k, _ = mixer.projected(x[:1])
+    q, k, _ = mixer.project(x[:1])
     T = x.shape[1]
     head_weights = sparse.each_pattern(patterns, lambda pattern, q, k, _: weights(q, k, pattern=pattern.of(T)), q, k, k)
     return of_heads(head_weights[0])
@@ -104,13 +104,13 @@ class PatternAttention(CachedHeads):
             self.traits = replace(TRAITS, state="window")
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        q, k, v = self.projected(x, state["length"] if state else None)
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        q, k, v = self.project(x, state["length"] if state else None)
         entries = self.read_on(state, k, v, lengths) if state else {}
-        if state is None or ring.filled(state["k"].shape[2], length_of(state)) == 0:
+        if state is None or ring.count_filled(state["k"].shape[2], length_of(state)) == 0:
             y = sparse.attend(q, k, v, self.patterns)
         else:
-            y = self._attended(q, *self.with_past(state, k, v))
+            y = self._attend(q, *self.with_past(state, k, v))
         return self.out(y, x), entries
 
     @override
@@ -122,7 +122,7 @@ class PatternAttention(CachedHeads):
         else:
             k, v = self.in_use(entries, length, x.dtype)
             then = ring.times(entries["k"].shape[2], length.tokens + 1)[:, : k.shape[2]]
-            y = self._attended(q, k, v, length.tokens[:, None], then)
+            y = self._attend(q, k, v, length.tokens[:, None], then)
         return self.out_of_token(y, x), entries
 
     @property
@@ -131,14 +131,14 @@ class PatternAttention(CachedHeads):
         return "attention" if covers(self.patterns, self.context, True) else None
 
     @override
-    def views(self, x: Stream) -> list[View]:
-        return views(self, self.patterns, x)
+    def plots(self, x: Stream) -> list[View]:
+        return plot_weights(self, self.patterns, x)
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
-        return self.w_qkv, self.position, weighted(self.patterns, span, self.width), self.w_out
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+        return self.w_qkv, self.position, price_heads(self.patterns, span, self.width), self.w_out
 
-    def _attended(self, q: Tensor, k: Tensor, v: Tensor, now: Tensor, then: Tensor) -> Tensor:
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, now: Tensor, then: Tensor) -> Tensor:
         """The outputs of queries at times `now` (B, Tq) over keys at times `then` (B, Tk), by each head's pattern."""
         return sparse.each_pattern(
             self.patterns,
@@ -172,12 +172,12 @@ class BidirectionalPatterned(Heads, BidirectionalMixer, ABC):
         self.patterns, self.context = per_head(patterns, self.heads, layer.context), layer.context
 
     @override
-    def views(self, x: Stream) -> list[View]:
-        return views(self, self.patterns, x)
+    def plots(self, x: Stream) -> list[View]:
+        return plot_weights(self, self.patterns, x)
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
-        return self.w_qkv, self.position, weighted(self.patterns, span, self.width), self.w_out
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+        return self.w_qkv, self.position, price_heads(self.patterns, span, self.width), self.w_out
 
 
 @final
@@ -190,8 +190,8 @@ class BidirectionalPatternAttention(BidirectionalPatterned):
         return "attention" if covers(self.patterns, self.context, False) else None
 
     @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
-        return self.out(sparse.attend(*self.projected(x), self.patterns, lengths), x)
+    def mix(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        return self.out(sparse.attend(*self.project(x), self.patterns, lengths), x)
 
 
 @final
@@ -211,7 +211,7 @@ class PatternConfig(MixerConfig, ABC):
         return frozenset({"queries_keys"})
 
     @override
-    def drawn(self, T: int, causal: bool) -> dict[str, list[str]]:
+    def draw_pattern(self, T: int, causal: bool) -> dict[str, list[str]]:
         mixer = self.make(Layer(self.heads, None, causal))
         assert isinstance(mixer, (PatternAttention, BidirectionalPatterned))
         return by_heads(mixer.patterns, T)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
 from seqloom.core.error_text import reason
-from seqloom.core.mixer_config import registered, restore
+from seqloom.core.mixer_config import registered_kinds, restore
 
 GROUP = "seqloom.mixers"
 _loaded: set[str] = set()
@@ -46,15 +46,17 @@ def _changed_at(folder: str) -> int:
 
 def _load(point: EntryPoint) -> None:
     """Imports a plugin. One that fails, or that takes away a kind of others, leaves the registry as it was."""
-    before = registered()
+    before = registered_kinds()
     try:
         point.load()
-        if taken := sorted(name for name, config in before.items() if registered().get(name) is not config):
+        if taken := sorted(name for name, config in before.items() if registered_kinds().get(name) is not config):
             raise ValueError(f"it takes the name of {', '.join(taken)}, which is a mixer already")
     except (Exception, SystemExit) as error:  # importing a plugin can raise anything
-        others = {name: config for name, config in registered().items() if name in _complete and name not in before}
+        others = {
+            name: config for name, config in registered_kinds().items() if name in _complete and name not in before
+        }
         restore({**before, **others})
         package = point.dist.name if point.dist is not None else "an installed package"
         print(f"seqloom: the mixers of {package} ({point.value}) are left out: {reason(error)}", file=sys.stderr)
     else:
-        _complete.update(registered().keys() - before.keys())
+        _complete.update(registered_kinds().keys() - before.keys())

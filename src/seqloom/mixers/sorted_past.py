@@ -15,15 +15,15 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bucketed import PAST
 from seqloom.mixers.sorter import Sorter, before, past_blocks, starts
 from seqloom.ops.bucketing import sinkhorn, sorted_blocks
-from seqloom.ops.bucketing.sorted_blocks.blocks import mixed, read, shared
+from seqloom.ops.bucketing.sorted_blocks.blocks import attend_shared_slots, mix_blocks, read
 from seqloom.ops.past.cache import with_past
 from seqloom.ops.past.limit import positions
 
@@ -38,17 +38,17 @@ class PastSinkhorn(Sorter, PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        cache = Entry((0, self.dim), grows=True, max_slots=self.context)
-        sorted_block = Entry((self.heads, self.block, self.K))
-        total = Entry((self.heads, self.K), "wide")
+    def state_spec(self) -> StateSpec:
+        cache = StateEntry((0, self.dim), grows=True, max_slots=self.context)
+        sorted_block = StateEntry((self.heads, self.block, self.K))
+        total = StateEntry((self.heads, self.K), "wide")
         return {"k": cache, "v": cache, "sum": total, "sorted_k": sorted_block, "sorted_v": sorted_block}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         """Raises ValueError beyond the context."""
         time = positions("sinkhorn", self.context, x, state, lengths)
-        q, k, v = self.projected(x)
+        q, k, v = self.project(x)
         if state is None:
             return self.out(self._whole(q, k, v)), {}
         return self._read_on(x, time, state, lengths)
@@ -69,13 +69,13 @@ class PastSinkhorn(Sorter, PackedMixer):
         return y[:, 0], entries
 
     @override
-    def views(self, x: Stream) -> list[View]:
-        q, k, _ = self.projected(x[:1])
+    def plots(self, x: Stream) -> list[View]:
+        q, k, _ = self.project(x[:1])
         values = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
         return of_heads(self._whole(q, k, values)[0])
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows = self.heads * starts(span, self.block)
         entries = self.heads * past_blocks(span, self.block)
         tokens = range(span.T) if span.per == "sequence" else range(span.T - 1, span.T)
@@ -85,7 +85,7 @@ class PastSinkhorn(Sorter, PackedMixer):
     def _whole(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """The outputs (B, H, T, V) of the heads over whole rows."""
         z = self.past_scores(k)
-        weights = sinkhorn.balanced(z, before(z), 1, columns=False)
+        weights = sinkhorn.balance_matrix(z, before(z), 1, columns=False)
         return sorted_blocks.attend(q, k, v, weights, self.block)
 
     def _read_on(
@@ -96,9 +96,9 @@ class PastSinkhorn(Sorter, PackedMixer):
         Its tokens are in the block that `length` tokens before it left incomplete, and in n = ⌈T/b⌉ blocks after that.
         The sorted block of the former is in the state; those of the n others are computed here.
         """
-        q, k, v = self.projected(x)
+        q, k, v = self.project(x)
         b, T = self.block, x.shape[1]
-        (past_k, past_v), entries = self._cached(k, v, state, lengths, reuse)
+        (past_k, past_v), entries = self._extend_caches(k, v, state, lengths, reuse)
         length, total = state["length"], state["sum"][:, :, None] + k.cumsum(2)
         first = -(-length // b)  # the first block that begins in the piece
         number = first[:, None] + torch.arange(-1, -(-T // b), device=x.device)  # (B, n + 1), the incomplete one first
@@ -109,10 +109,10 @@ class PastSinkhorn(Sorter, PackedMixer):
         pooled = totals / (starts_of_blocks + 1)[:, None, :, None]
         count = -(-past_k.shape[2] // b)
         past = torch.arange(count, device=x.device) < number[:, None, 1:, None]
-        weights = sinkhorn.balanced(self.scores(pooled.to(x.dtype))[..., :count], past, 1, columns=False)
+        weights = sinkhorn.balance_matrix(self.scores(pooled.to(x.dtype))[..., :count], past, 1, columns=False)
         all_blocks = (pad(y, (0, 0, 0, count * b - y.shape[2])).unflatten(2, (count, b)) for y in (past_k, past_v))
         sorted_k, sorted_v = (
-            torch.cat([state[name][:, :, None].to(y.dtype), mixed(weights, y)], 2)
+            torch.cat([state[name][:, :, None].to(y.dtype), mix_blocks(weights, y)], 2)
             for name, y in zip(("sorted_k", "sorted_v"), all_blocks, strict=True)
         )
 
@@ -138,25 +138,25 @@ class PastSinkhorn(Sorter, PackedMixer):
 
     def _token(self, x: Stream, t: int, state: State, reuse: bool) -> tuple[Stream, Entries]:
         """The output and entries for token t (x of one token). The first token of a block computes its sorted block."""
-        q, k, v = self.projected(x)
-        (past_k, past_v), entries = self._cached(k, v, state, None, reuse)
+        q, k, v = self.project(x)
+        (past_k, past_v), entries = self._extend_caches(k, v, state, None, reuse)
         i, c = divmod(t, self.block)  # slot c of block i
         total = state["sum"] + k[:, :, 0] if t else k[:, :, 0]
         sorted_k, sorted_v = (state[name] for name in ("sorted_k", "sorted_v"))
         if i and c == 0:
             z = self.scores((total / (t + 1)).to(x.dtype)[:, :, None])[..., :i]
-            weights = sinkhorn.balanced(z, torch.ones_like(z[:1, :1], dtype=torch.bool), 1, columns=False)
+            weights = sinkhorn.balance_matrix(z, torch.ones_like(z[:1, :1], dtype=torch.bool), 1, columns=False)
             earlier_blocks = (y[:, :, :t].unflatten(2, (i, self.block)) for y in (past_k, past_v))
-            sorted_k, sorted_v = (mixed(weights, y)[:, :, 0] for y in earlier_blocks)
+            sorted_k, sorted_v = (mix_blocks(weights, y)[:, :, 0] for y in earlier_blocks)
         keys, values = (y[:, :, t - c : t + 1] for y in (past_k, past_v))
         if i:
             keys = torch.cat([sorted_k.to(x.dtype), keys], 2)
             values = torch.cat([sorted_v.to(x.dtype), values], 2)
         visible = torch.ones(1, keys.shape[2], dtype=torch.bool, device=x.device)
         entries |= {"sum": total.to(state["sum"].dtype), "sorted_k": sorted_k, "sorted_v": sorted_v}
-        return self.out(shared(q, keys, values, visible)), entries
+        return self.out(attend_shared_slots(q, keys, values, visible)), entries
 
-    def _cached(
+    def _extend_caches(
         self, k: Tensor, v: Tensor, state: State, lengths: Lengths | None, reuse: bool
     ) -> tuple[tuple[Tensor, Tensor], Entries]:
         """Keys and values (B, H, C, K) of all tokens so far, and the caches after new ones k, v (B, H, T, K)."""

@@ -35,7 +35,7 @@ class Sorter(RowDraws, Mixer, ABC):
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(D, D, bias=False) for _ in range(4))
         self.w_sort = Linear(self.K, -(-self.context // self.block))
 
-    def projected(self, x: Stream) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, x: Stream) -> tuple[Tensor, Tensor, Tensor]:
         """q, k and v (B, H, T, K)."""
         q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
         return q, k, v

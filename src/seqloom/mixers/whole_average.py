@@ -29,7 +29,7 @@ class WholeAverage(BidirectionalMixer, ABC):
         """The biases of every query and key of rows x (B, T, D): (T, T), or (K, T, T) with one table for each key."""
 
     @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+    def mix(self, x: Stream, lengths: Lengths | None = None) -> Stream:
         k = self.w_k(x)
         v = self.w_v(x)
         y = torch.sigmoid(self.w_q(x)) * whole(k, v, self.table(x), lengths)
@@ -37,6 +37,6 @@ class WholeAverage(BidirectionalMixer, ABC):
         return out
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         meaning = "what is added to the key of a token before the exponential, for each query"
         return [View("biases", meaning, ("query", "key"), self.table(x))]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seqloom.core.arguments import count, described, short
+from seqloom.core.arguments import count, describe_value, short
 from seqloom.core.autocast import autocasts
 from seqloom.core.available_memory import require_memory
 from seqloom.core.graphs import reads_values
@@ -25,9 +25,9 @@ def check_ids(ids: Any, ndim: int, device: torch.device) -> None:
     """Raises unless ids is a tensor of integers, (B, T) or (B,) as `ndim` says, on the model's device."""
     letters = "(B, T)" if ndim == 2 else "(B,)"
     if not isinstance(ids, Tensor):
-        raise TypeError(f"token ids are a tensor {letters} of int64, not {described(ids)}: use torch.tensor(ids)")
+        raise TypeError(f"token ids are a tensor {letters} of int64, not {describe_value(ids)}: use torch.tensor(ids)")
     if ids.dtype not in INTEGERS:
-        raise ValueError(f"token ids {letters} are of int64, not {described(ids)}: convert with .long()")
+        raise ValueError(f"token ids {letters} are of int64, not {describe_value(ids)}: convert with .long()")
     if ids.ndim != ndim:
         raise ValueError(f"token ids are {letters} here, not {tuple(ids.shape)}")
     if ids.device != device:
@@ -46,7 +46,7 @@ def check_actions(actions: Tensor, count: int) -> None:
         raise ValueError(f"actions must lie in 0 … {count - 1}, not {int(actions.min())} … {int(actions.max())}")
 
 
-def embedded(table: nn.Embedding, ids: Tensor) -> Tensor:
+def embed_ids(table: nn.Embedding, ids: Tensor) -> Tensor:
     """The table's rows. On a CPU, ValueError for ids that it does not have; other devices report that themselves."""
     if torch.compiler.is_compiling():
         return table(ids)
@@ -75,9 +75,9 @@ def has_values(tensor: Tensor) -> bool:
 def check_features(x: Any, dim: int, dtype: torch.dtype, device: torch.device) -> None:
     """Raises unless x is a tensor (B, T, dim) of the parameters' dtype and device; under autocast any float."""
     if not isinstance(x, Tensor):
-        raise TypeError(f"features are a tensor (B, T, D) with D = {dim}, not {described(x)}")
+        raise TypeError(f"features are a tensor (B, T, D) with D = {dim}, not {describe_value(x)}")
     if x.ndim != 3 or x.shape[-1] != dim or not x.is_floating_point() or x.device != device:
-        raise ValueError(f"features are floating (B, T, D) with D = {dim} on {device}, not {described(x)}")
+        raise ValueError(f"features are floating (B, T, D) with D = {dim} on {device}, not {describe_value(x)}")
     if x.dtype != dtype and not autocasts(device):
         raise ValueError(f"features are {short(dtype)}, as the parameters, not {short(x.dtype)}: convert with .to()")
 
@@ -92,9 +92,9 @@ def check_added(x: Any, ids: Tensor, dim: int, dtype: torch.dtype, device: torch
 def check_layers(layers: Any, ids: Tensor, depth: int) -> None:
     """Raises unless `layers` has a number from 1 to `depth` for each of ids (B, T), on their device."""
     if not isinstance(layers, Tensor):
-        raise TypeError(f"layers are a tensor (B, T) of int64, not {described(layers)}: use torch.tensor(layers)")
+        raise TypeError(f"layers are a tensor (B, T) of int64, not {describe_value(layers)}: use torch.tensor(layers)")
     if layers.dtype not in INTEGERS or layers.shape != ids.shape or layers.device != ids.device:
-        raise ValueError(f"layers are int64 {tuple(ids.shape)} on {ids.device}, not {described(layers)}")
+        raise ValueError(f"layers are int64 {tuple(ids.shape)} on {ids.device}, not {describe_value(layers)}")
     if has_values(layers) and layers.numel() and not 1 <= int(layers.min()) <= int(layers.max()) <= depth:
         wrong = next(layer for layer in layers.flatten().tolist() if not 1 <= layer <= depth)
         raise ValueError(f"there is no exit after layer {wrong} of a model of {depth} layers")
@@ -106,7 +106,7 @@ def check_state(state: Any, batch: int | None, sublayers: Sequence[int]) -> None
     Each mixer checks its own part.
     """
     if not isinstance(state, ModelState):
-        raise TypeError(f"a model's state is a ModelState, not {described(state)}: make it with start(batch)")
+        raise TypeError(f"a model's state is a ModelState, not {describe_value(state)}: make it with start(batch)")
     if not isinstance(state.extra, dict) or not isinstance(state.extra.get("length"), Tensor):
         raise ValueError("this is no state: its extra has no 'length' (B,); make it with start(batch)")
     if state.extra["length"].ndim != 1 or not isinstance(state.layers, tuple):
@@ -152,10 +152,10 @@ def check_start(batch: Any, capacity: Any) -> None:
 def check_whole(name: str, value: Any) -> None:
     """Raises TypeError unless the value is an int; the caller checks its range."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be a whole number, not {described(value)}")
+        raise TypeError(f"{name} must be a whole number, not {describe_value(value)}")
 
 
 def check_flag(name: str, value: Any) -> None:
     """Raises TypeError unless the value is True or False."""
     if not isinstance(value, bool):
-        raise TypeError(f"{name} is True or False, not {described(value)}")
+        raise TypeError(f"{name} is True or False, not {describe_value(value)}")

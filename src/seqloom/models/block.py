@@ -2,9 +2,9 @@
 
     h = x + dropout(mixer(norm_1(x))),       y = h + dropout(channel(norm_2(h)))       channel: the feed-forward network
 
-Other arrangements are files of their own: `post_norm`, `parallel`, `gated`, `reversible`. Another `Channel` may take
-the place of the feed-forward network, and may have a state, as RWKV's channel mixing does. Without a channel y = h, as
-in Mamba.
+Other arrangements are files of their own: `post_norm`, `parallel`, `gated`, `reversible`. Another `FFNSublayer` may
+take the place of the feed-forward network, and may have a state, as RWKV's channel mixing does. Without a channel y =
+h, as in Mamba.
 
 Source: the Extractor paper's Eq. 9, 18 and 20 (pre-layer normalization, Xiong et al., arXiv:2002.04745).
 """
@@ -21,8 +21,8 @@ from seqloom.core.extras import without_prefix
 from seqloom.core.mixer import Mixer
 from seqloom.core.parts import part_price
 from seqloom.core.state import LayerState
-from seqloom.models.channel import Channel
 from seqloom.models.dropout import Dropout
+from seqloom.models.ffn_sublayer import FFNSublayer
 from seqloom.models.norm import NewNorm
 from seqloom.models.verbs import LayerCall
 
@@ -33,7 +33,7 @@ class Block(nn.Module, ABC):
     The parameters of the second sublayer are named after its `kind`, such as `ffn.w_1.weight`.
     """
 
-    def __init__(self, mixer: Mixer, kind: str, channel: Channel | None, dropout: float, norm: NewNorm) -> None:
+    def __init__(self, mixer: Mixer, kind: str, channel: FFNSublayer | None, dropout: float, norm: NewNorm) -> None:
         super().__init__()
         self.norm_1 = norm(mixer.dim)
         self.mixer = mixer
@@ -53,9 +53,9 @@ class Block(nn.Module, ABC):
         return z
 
     @property
-    def channel(self) -> Channel | None:
+    def ffn_sublayer(self) -> FFNSublayer | None:
         """The second sublayer, if there is one."""
-        channel: Channel | None = self._modules.get(self.kind)  # type: ignore[assignment]  # it was added under this name
+        channel: FFNSublayer | None = self._modules.get(self.kind)  # type: ignore[assignment]  # it was added under this name
         return channel
 
     @property
@@ -73,7 +73,7 @@ class Block(nn.Module, ABC):
     @property
     def key_norm(self) -> nn.Module | None:
         """The norm of what the feed-forward network reads, if the layer has one: see `seqloom.retrieval.keys`."""
-        return None if self.channel is None else self.norm_2
+        return None if self.ffn_sublayer is None else self.norm_2
 
     def reset(self, std: float) -> None:
         """Initializes the mixer, and parameters of the channel that have laws of their own.
@@ -81,20 +81,20 @@ class Block(nn.Module, ABC):
         The channel's linear layers are not drawn again, so that a seed's weights stay.
         """
         self.mixer.reset(std)
-        if self.channel is not None:
-            self.channel.init()
+        if self.ffn_sublayer is not None:
+            self.ffn_sublayer.init()
 
     @property
     def loss_weights(self) -> dict[str, float]:
         """See `Mixer.loss_weights`."""
-        channel_weights = {} if self.channel is None else self.channel.loss_weights
+        channel_weights = {} if self.ffn_sublayer is None else self.ffn_sublayer.loss_weights
         return {**self.mixer.loss_weights, **{f"channel.{name}": weight for name, weight in channel_weights.items()}}
 
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
         """See `Mixer.after_update`."""
         self.mixer.after_update(step, statistics)
-        if self.channel is not None:
-            self.channel.after_update(step, without_prefix(statistics, "channel"))
+        if self.ffn_sublayer is not None:
+            self.ffn_sublayer.after_update(step, without_prefix(statistics, "channel"))
 
     def start(self, batch: int, *, capacity: int | None = None) -> LayerState:
         """The states of its sublayers before the first token, see `Mixer.start`."""

@@ -21,17 +21,17 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.layers.linear import Linear
-from seqloom.models.channel import Channel
+from seqloom.models.ffn_sublayer import FFNSublayer
 from seqloom.ops.past import token_shift
 
 
 @final
-class ChannelMix(Channel):
+class ChannelMix(FFNSublayer):
     """Channel mixing over `dim` channels, `width` wide inside (RWKV: 4 dim). State: the last token (B, D)."""
 
     traits = Traits(causal="always", streams=True, state="constant")
@@ -69,23 +69,23 @@ class ChannelMix(Channel):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"last": Entry((self.dim,))}
+    def state_spec(self) -> StateSpec:
+        return {"last": StateEntry((self.dim,))}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        earlier, last = token_shift.shifted(x, state, lengths)
-        return self._mixed(x, earlier), last
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        earlier, last = token_shift.shift_tokens(x, state, lengths)
+        return self._mix_channels(x, earlier), last
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         n = span.rows * self.dim
         squares = span.rows * self.width
         shift = Cost(mul=2 * n, add=3 * n, path=("addition", "multiplication", "addition"))
         squared = Cost(mul=squares, other=squares, path=("multiplication",))
         return shift, self.w_k, squared, self.w_v, gate(n)
 
-    def _mixed(self, x: Tensor, earlier: Tensor) -> Tensor:
+    def _mix_channels(self, x: Tensor, earlier: Tensor) -> Tensor:
         """y, given x and the token before each (B, T, D)."""
         difference = x - earlier
         r = self.w_r(torch.addcmul(earlier, difference, self.mu_r))

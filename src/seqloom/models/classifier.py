@@ -95,9 +95,9 @@ class Classifier(Transformer):
             raise ValueError(f"the model reads {texts} text{'s' * (texts > 1)} per row: give second for two, else not")
         added = None if self.segment is None or second is None else self.segment(second)
         x, extras = self.features_with_extras(ids, keep, added)
-        return self.head(self.pooled(x, keep)), extras
+        return self.head(self.pool(x, keep)), extras
 
-    def pooled(self, x: Stream, keep: Keep | None) -> Float[Tensor, "B D"]:
+    def pool(self, x: Stream, keep: Keep | None) -> Float[Tensor, "B D"]:
         """The vector z of each row, given the stream x (B, T, D) after the last layer."""
         h: Tensor = self.norm(x)
         if self.config.pool == "first":

@@ -15,8 +15,8 @@ from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.position import PositionConfig
 from seqloom.mixers import mixer_config
 from seqloom.models.block import Block, PreNormBlock
-from seqloom.models.channel import Channel
 from seqloom.models.ffn_kinds import FFNConfig, ffn_config
+from seqloom.models.ffn_sublayer import FFNSublayer
 from seqloom.models.gated import GatedBlock
 from seqloom.models.loop import Loop
 from seqloom.models.norm import build_norm
@@ -114,7 +114,7 @@ class TransformerConfig(LayeredConfig, ABC):
             raise ValueError(f"{self.position.kind} adds to the input of each layer, which sublayers=reversible cannot")
         return self
 
-    def shared(self) -> dict[str, nn.Module]:
+    def shared_modules(self) -> dict[str, nn.Module]:
         """What layers of equal settings share, by the kind of their mixer; `kind_2` for a kind's second settings."""
         kinds = [mixer.kind for mixer in self.mixers]
         for mixer in self._shared_names:
@@ -122,7 +122,7 @@ class TransformerConfig(LayeredConfig, ABC):
         modules: dict[str, nn.Module] = {}
         for mixer, name in self._shared_names.items():
             depth = kinds.count(mixer.kind)
-            module = mixer.shared(Layer(self.dim, self.reach, self.causal, 0, depth, self._position_in(mixer)))
+            module = mixer.shared_module(Layer(self.dim, self.reach, self.causal, 0, depth, self._position_in(mixer)))
             if module is not None:
                 modules[name] = module
         return modules
@@ -176,10 +176,10 @@ class TransformerConfig(LayeredConfig, ABC):
             names[config] = f"{config.kind}_{earlier + 1}" if earlier else config.kind
         return names
 
-    def _built_ffn(self, layer: int) -> Channel | None:
+    def _built_ffn(self, layer: int) -> FFNSublayer | None:
         """The second sublayer of a layer, if there is one."""
         ffn: Any = self.ffn_of(layer).build(self.dim, self.causal, layer, self.depth)
-        return ffn  # a `Channel`, which core does not know
+        return ffn  # a `FFNSublayer`, which core does not know
 
 
 class BidirectionalConfig(TransformerConfig, ABC):

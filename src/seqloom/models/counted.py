@@ -7,19 +7,19 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from typing_extensions import override
 
-from seqloom.core import memory
+from seqloom.core import state_spec
 from seqloom.core.arguments import mask
-from seqloom.core.memory import Memory
 from seqloom.core.model import Model, ModelTraits
 from seqloom.core.shapes import Ids, Keep, Logits
-from seqloom.core.state import Entries, ModelState, State, bounded, length_of
+from seqloom.core.state import Entries, ModelState, State, bound_state, length_of
+from seqloom.core.state_spec import StateSpec
 from seqloom.models import arguments
 
 
 class CountedModel(Model, ABC):
     """Predicts the next token by tables (buffers) that `fit` and `end_pass` fill.
 
-    A subclass gives `memory`, `advance` and `predict`; the checks of arguments, the verbs and the length are here.
+    A subclass gives `state_spec`, `advance` and `predict`; the checks of arguments, the verbs and the length are here.
     """
 
     @property
@@ -29,7 +29,7 @@ class CountedModel(Model, ABC):
 
     @property
     @abstractmethod
-    def memory(self) -> Memory:
+    def state_spec(self) -> StateSpec:
         """The entries of the state, without its length."""
 
     @abstractmethod
@@ -60,7 +60,7 @@ class CountedModel(Model, ABC):
     @override
     def start(self, batch: int, *, capacity: int | None = None) -> ModelState:
         arguments.check_start(batch, capacity)
-        return ModelState((), memory.start(self.memory, batch, 0, self.dtype, self.device))
+        return ModelState((), state_spec.start(self.state_spec, batch, 0, self.dtype, self.device))
 
     @override
     def extend(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Logits, ModelState]:
@@ -74,10 +74,10 @@ class CountedModel(Model, ABC):
         if keep is not None:
             mask(keep, ids)
         arguments.check_state(state, len(ids), ())
-        memory.check(self.memory, state.extra, len(ids), self.dtype, self.device)
+        state_spec.check(self.state_spec, state.extra, len(ids), self.dtype, self.device)
         real = torch.ones_like(ids, dtype=torch.bool) if keep is None else keep
         x, entries = self.advance(ids, real, state.extra)
-        length = length_of(bounded(state.extra))
+        length = length_of(bound_state(state.extra))
         new_length = length.after(real.sum(1), ids.shape[1], even=keep is None)
         return x, ModelState((), State({**entries, "length": new_length.tokens}, new_length.bound, new_length.even))
 
@@ -93,9 +93,9 @@ class CountedModel(Model, ABC):
     @override
     def trim(self, state: ModelState) -> ModelState:
         arguments.check_state(state, None, ())
-        return state._replace(extra=memory.trim(self.memory, state.extra))
+        return state._replace(extra=state_spec.trim(self.state_spec, state.extra))
 
     @override
     def crop(self, state: ModelState, tokens: int) -> ModelState:
         arguments.check_state(state, None, ())
-        return state._replace(extra=memory.crop(self.memory, state.extra, tokens))
+        return state._replace(extra=state_spec.crop(self.state_spec, state.extra, tokens))

@@ -46,7 +46,7 @@ class CrossConfig(Config):
     scale: float | None = Field(None, gt=0, description="factor of the scores of attention; unset: 1/√K")
 
     @model_validator(mode="after")
-    def _used(self) -> "CrossConfig":
+    def _check_use(self) -> "CrossConfig":
         if self.kind == "additive" and self.scale is not None:
             raise ValueError("scale is of kind=attention, and additive scores have none: leave it out")
         return self

@@ -22,7 +22,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from typing_extensions import override
 
-from seqloom.core.arguments import count, described
+from seqloom.core.arguments import count, describe_value
 from seqloom.core.cost import Cost, Per, linear, softmax
 from seqloom.core.extras import Extras
 from seqloom.core.model import ModelTraits
@@ -217,14 +217,16 @@ class Decision(Transformer):
         shapes["actions"] = (actions, (environment.actions,) if environment.continuous else ())
         for name, (tensor, last_sizes) in shapes.items():
             if not isinstance(tensor, Tensor):
-                raise TypeError(f"{name} are a tensor, not {described(tensor)}")
+                raise TypeError(f"{name} are a tensor, not {describe_value(tensor)}")
             numbers = name != "actions" or environment.continuous
             if tensor.is_floating_point() != numbers:
                 kind = "numbers" if numbers else f"whole numbers below {environment.actions}"
                 learned = "continuous" if environment.continuous else "discrete"
-                raise ValueError(f"{name} are {kind}, not {described(tensor)}: the model learned {learned} actions")
+                raise ValueError(
+                    f"{name} are {kind}, not {describe_value(tensor)}: the model learned {learned} actions"
+                )
             shape = (*ids.shape, *last_sizes)
             if tensor.shape != shape or tensor.device != ids.device:
-                raise ValueError(f"{name} are {shape} on {ids.device}, not {described(tensor)}")
+                raise ValueError(f"{name} are {shape} on {ids.device}, not {describe_value(tensor)}")
         if not environment.continuous:
             arguments.check_actions(actions if keep is None else torch.where(keep, actions, 0), environment.actions)

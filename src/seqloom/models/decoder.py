@@ -14,14 +14,14 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from typing_extensions import override
 
-from seqloom.core import memory as memory_of
-from seqloom.core.arguments import count, described
+from seqloom.core import state_spec as memory_of
+from seqloom.core.arguments import count, describe_value
 from seqloom.core.cost import Cost, Per, Step, span
 from seqloom.core.extras import Extras
 from seqloom.core.model import Enough, ModelTraits
 from seqloom.core.parts import init_weights
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
-from seqloom.core.state import ModelState, bounded, counted, length_of, measured, stepped, unread
+from seqloom.core.state import ModelState, bound_state, count_read, length_of, measure_length, step_state, unread
 from seqloom.models import arguments, exits
 from seqloom.models.config import TransformerConfig
 from seqloom.models.head import CappedHead, ExitHead
@@ -107,13 +107,13 @@ class CausalTransformer(Transformer, ABC):
         """`read`, and the layers' auxiliary losses and statistics."""
         self._check_piece(ids, keep)
         arguments.check_state(state, len(ids), self._sublayer_counts)
-        length = length_of(bounded(state.extra))
+        length = length_of(bound_state(state.extra))
         T = ids.shape[1]
         time = self._time(ids, length.tokens, keep)
         verb = ExtendVerb(time, keep, state.layers, self.call_kind)
         x = self._run_layers(self._embed(ids, time, keep), verb)
-        length = length.after(T, T) if keep is None else measured(length.tokens + keep.sum(1))
-        return x, ModelState(verb.states, counted({}, length)), verb.extras
+        length = length.after(T, T) if keep is None else measure_length(length.tokens + keep.sum(1))
+        return x, ModelState(verb.states, count_read({}, length)), verb.extras
 
     @override
     def step(
@@ -131,11 +131,13 @@ class CausalTransformer(Transformer, ABC):
         self, ids: Int[Tensor, " B"], state: ModelState, enough: Enough, *, reuse: bool = False
     ) -> tuple[Float[Tensor, "B W"], ModelState, int]:
         if not callable(enough):
-            raise TypeError(f"enough is a function of the stream before and after a layer, not {described(enough)}")
+            raise TypeError(
+                f"enough is a function of the stream before and after a layer, not {describe_value(enough)}"
+            )
         self.check_exits()
         x, verb = self._begin_token(ids, state, reuse)
         x, depth = exits.step_until(self._layers_of(verb), x, verb, enough)
-        after = ModelState(verb.states, stepped({}, bounded(state.extra)))
+        after = ModelState(verb.states, step_state({}, bound_state(state.extra)))
         if depth < len(state.layers):
             return self.exit_output(x[:, None], depth)[:, 0], after, depth
         return self._token_logits(x), after, depth
@@ -144,7 +146,7 @@ class CausalTransformer(Transformer, ABC):
         """As `step`, up to the stream (B, D) after the last layer."""
         x, verb = self._begin_token(ids, state, reuse)
         x = self._run_layers(x, verb)
-        return x, ModelState(verb.states, stepped({}, bounded(state.extra)))
+        return x, ModelState(verb.states, step_state({}, bound_state(state.extra)))
 
     def _begin_token(self, ids: Tensor, state: ModelState, reuse: bool) -> tuple[Tensor, StepVerb]:
         """The embeddings (B, D) of one token, and the verb by which its layers are called."""
@@ -152,7 +154,7 @@ class CausalTransformer(Transformer, ABC):
         arguments.check_state(state, ids.shape[0], self._sublayer_counts)
         arguments.check_token(self.sublayers, chain.from_iterable(state.layers), ids.shape[0], reuse)
         piece = ids[:, None]
-        time = self._time(piece, bounded(state.extra)["length"], None)
+        time = self._time(piece, bound_state(state.extra)["length"], None)
         return self._embed(piece, time, None)[:, 0], StepVerb(time, state.layers, reuse, self.call_kind)
 
     def _token_logits(self, x: Tensor) -> Tensor:

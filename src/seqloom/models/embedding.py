@@ -83,7 +83,7 @@ class EmbeddedModel(Model, ABC):
         """The input of the first layer: √D (token + position + `added`), as `_first_input` gives it."""
         if keep is not None:
             ids = torch.where(keep, ids, 0)  # the id of a dropped position is ignored
-        x = arguments.embedded(self.token, ids)
+        x = arguments.embed_ids(self.token, ids)
         position = self.position if isinstance(self.position, EmbeddingPosition) else None
         if position is not None and position.scaled:
             x = x + position(time)

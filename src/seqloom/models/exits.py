@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from seqloom.core.mixer import Mixer
 from seqloom.core.model import Enough
-from seqloom.core.state import bounded, stepped
+from seqloom.core.state import bound_state, step_state
 from seqloom.models.loop import Layer
 from seqloom.models.verbs import LayerCall, StepVerb, Verb
 
@@ -58,10 +58,10 @@ def step_until(layers: Sequence[Layer], x: Tensor, verb: StepVerb, enough: Enoug
 def _pass_by(layer: Layer, x: Tensor, call: LayerCall) -> None:
     """The states of a layer after a token x (B, D) that skips it."""
     for number, sublayer in enumerate(layer.sublayers):
-        if number == 0 or sublayer.memory:
+        if number == 0 or sublayer.state_spec:
             call(number, sublayer, layer.reads(number, x))
         else:
-            call.record.after[number] = stepped({}, bounded(call.before[number]))
+            call.record.after[number] = step_state({}, bound_state(call.before[number]))
 
 
 @final
@@ -77,6 +77,6 @@ class _WithoutThoseThatLeft(LayerCall):
 
     @override
     def __call__(self, number: int, sublayer: Mixer, z: Tensor) -> Tensor:
-        if number == 1 and sublayer.memory:
+        if number == 1 and sublayer.state_spec:
             z = torch.where(self.left, self.layer.reads(1, self.x), z)
         return self.call(number, sublayer, z)

@@ -22,12 +22,12 @@ from seqloom.core.mixer import Traits
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.layers.linear import Linear
-from seqloom.models.channel import Channel
+from seqloom.models.ffn_sublayer import FFNSublayer
 from seqloom.ops.fused.activations import FUNCTIONS, PRICES
 
 
 @final
-class FFN(Channel):
+class FFN(FFNSublayer):
     """Linear layers with an activation between, `width` wide inside; each token for itself. No state."""
 
     traits = Traits(causal="always", streams=True, state="none")
@@ -50,7 +50,7 @@ class FFN(Channel):
         self.w_gate = Linear(dim, width, bias=bias) if gated else None
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         if self.chunk is None or x.shape[1] <= self.chunk:
             return self._tokens(x), {}
         learns = torch.is_grad_enabled()
@@ -68,7 +68,7 @@ class FFN(Channel):
         return y
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         numbers = span.rows * self.width
         activation = PRICES[self.activation](numbers)
         if self.w_gate is None:

@@ -33,7 +33,7 @@ class FFNConfig(FeedForwardConfig):
 
     @property
     @override
-    def held(self) -> int:
+    def held_numbers(self) -> int:
         return 0 if self.chunk is not None else self.width * (2 if self.gated else 1)
 
     @override
@@ -91,7 +91,7 @@ class NoFFNConfig(FeedForwardConfig):
 
     @property
     @override
-    def held(self) -> int:
+    def held_numbers(self) -> int:
         return 0
 
     @override

@@ -24,10 +24,10 @@ from torch import Tensor
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Per, linear, span
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.shapes import Ids, Logits, Stream
 from seqloom.core.state import Entries, ModelState, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.models.counted import CountedModel
 
 
@@ -76,9 +76,9 @@ class HMM(CountedModel):
 
     @property
     @override
-    def memory(self) -> Memory:
+    def state_spec(self) -> StateSpec:
         """The state's entry: ln p(next hidden state | the tokens so far)."""
-        return {"next": Entry((self.config.states,))}
+        return {"next": StateEntry((self.config.states,))}
 
     @override
     def fit(self, batch: Mapping[str, Tensor]) -> Tensor:

@@ -32,8 +32,8 @@ class Layer(Protocol):
 class Loop:
     """The layers one after the other."""
 
-    uncaptured = ""
-    """see `Model.uncaptured`"""
+    uncaptured_reason = ""
+    """see `Model.uncaptured_reason`"""
     without_exits = ""
     """why no layer's stream is what the output layer reads, if so"""
 

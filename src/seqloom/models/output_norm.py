@@ -16,7 +16,7 @@ from seqloom.core.cost import Cost, Per, Span
 from seqloom.core.mixer import Mixer
 from seqloom.core.parts import part_price
 from seqloom.models.block import Block
-from seqloom.models.channel import Channel
+from seqloom.models.ffn_sublayer import FFNSublayer
 from seqloom.models.norm import NewNorm
 from seqloom.models.verbs import LayerCall
 
@@ -49,7 +49,7 @@ class OutputNormBlock(Block):
 class BothNormsBlock(Block):
     """Each sublayer reads the norm of the stream, and another norm of its output is added to the stream."""
 
-    def __init__(self, mixer: Mixer, kind: str, channel: Channel | None, dropout: float, norm: NewNorm) -> None:
+    def __init__(self, mixer: Mixer, kind: str, channel: FFNSublayer | None, dropout: float, norm: NewNorm) -> None:
         super().__init__(mixer, kind, channel, dropout, norm)
         self.norm_3 = norm(mixer.dim)
         if channel is not None:
@@ -66,6 +66,6 @@ class BothNormsBlock(Block):
 
     @override
     def sublayer_costs(self, T: int, per: Per) -> list[Cost]:
-        outer = [self.norm_3] if self.channel is None else [self.norm_3, self.norm_4]
+        outer = [self.norm_3] if self.ffn_sublayer is None else [self.norm_3, self.norm_4]
         inner_costs = super().sublayer_costs(T, per)
         return [cost + part_price(norm, Span(T, per)) for cost, norm in zip(inner_costs, outer, strict=True)]

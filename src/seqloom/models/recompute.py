@@ -24,7 +24,7 @@ from seqloom.ops.backends import checkpoint_contexts
 class RecomputeLoop(Loop):
     """The layers one after the other, each computed a second time where gradients are wanted."""
 
-    uncaptured = "training.recompute=layer computes layers again in the backward"
+    uncaptured_reason = "training.recompute=layer computes layers again in the backward"
 
     @override
     def __call__(self, layers: Sequence[Layer], x: Tensor, verb: Verb) -> Tensor:

@@ -23,8 +23,8 @@ from typing_extensions import override
 from seqloom.core.extras import Extras
 from seqloom.core.rest import in_training
 from seqloom.core.shapes import Keep, Stream
-from seqloom.core.transforms import transformed
-from seqloom.mixers.handing import Handing
+from seqloom.core.transforms import is_transformed
+from seqloom.mixers.cross_layer import CrossLayer
 from seqloom.models.block import Block
 from seqloom.models.loop import Layer, Loop
 from seqloom.models.verbs import ForwardVerb, LayerCall, Verb
@@ -39,7 +39,7 @@ class ReversibleBlock(Block):
     def __init__(self, *parts: Any) -> None:
         """`parts` are those of a `Block`. ValueError for a mixer that hands tensors over."""
         super().__init__(*parts)
-        if isinstance(self.mixer, Handing):
+        if isinstance(self.mixer, CrossLayer):
             raise ValueError("this mixer hands over to later layers, so that none is reversible: set sublayers=serial")
 
     @override
@@ -76,7 +76,7 @@ class SeededCall(LayerCall):
     @contextmanager
     def around(self, number: int, device: torch.device) -> Iterator[None]:
         """Inside the block a sublayer draws from its seed, and what it chooses is recorded."""
-        with seeded(self.seed + number, device), choices.recorded() as recorded:
+        with seed_block(self.seed + number, device), choices.record_choices() as recorded:
             yield
         self.choices.append(recorded)
 
@@ -92,7 +92,7 @@ class SeededCall(LayerCall):
 class ReversibleLoop(Loop):
     """The layers on two streams, of which the output is the mean; in training without what each layer read."""
 
-    uncaptured = "model.sublayers=reversible draws the seeds of its dropout on the CPU"
+    uncaptured_reason = "model.sublayers=reversible draws the seeds of its dropout on the CPU"
     without_exits = "sublayers=reversible has two streams, and exits need a single one: set serial"
 
     @override
@@ -113,7 +113,7 @@ def stack(blocks: Sequence[ReversibleBlock], x: Stream, keep: Keep | None) -> tu
     """The outputs of all layers on both streams, concatenated (B, T, 2D), and the extras of each layer."""
     seed = int(torch.randint(2**31, ()))
     calls = [SeededCall(keep, seed + 2 * number) for number in range(len(blocks))]
-    if transformed():  # by torch's own operations, which hold what every layer read
+    if is_transformed():  # by torch's own operations, which hold what every layer read
         for block, call in zip(blocks, calls, strict=True):
             x = call.run(block, x)
         return x, [call.record.extras for call in calls]
@@ -140,7 +140,7 @@ class Sublayer:
 
     def __call__(self, x: Tensor, seed: int) -> tuple[Tensor, Extras]:
         """The residual that the sublayer adds to one stream, computed from the other, and its extras."""
-        with seeded(seed, x.device):
+        with seed_block(seed, x.device):
             call = ForwardVerb(None, self.keep).call(0)
             y = self.block.residual(self.number, x, call)
         return y, call.record.extras
@@ -154,7 +154,7 @@ class Sublayer:
 
 
 @contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[None]:
+def seed_block(seed: int, device: torch.device) -> Iterator[None]:
     """Inside the block random numbers follow from the seed; outside of it nothing changes."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
@@ -191,7 +191,7 @@ class _Stack(torch.autograd.Function):
         ctx.names = names
         ctx.parameters = parameters
         ctx.choices = [chosen for call in calls for chosen in call.choices]
-        ctx.forced = backends.captured()
+        ctx.forced = backends.forced_backends()
         kind = x.device.type
         ctx.autocast = kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind)
         ctx.mark_non_differentiable(*statistics)
@@ -206,7 +206,7 @@ class _Stack(torch.autograd.Function):
         da, db = dy.chunk(2, -1)
         sums: dict[int, Tensor] = {}
         kind, dtype, enabled = ctx.autocast
-        with torch.autocast(kind, dtype, enabled), backends.restored(ctx.forced):
+        with torch.autocast(kind, dtype, enabled), backends.restore_backends(ctx.forced):
             for number in reversed(range(len(ctx.sublayers))):
                 sublayer = ctx.sublayers[number]
                 named_dvalues = zip(ctx.names, dvalues, strict=True)
@@ -214,7 +214,7 @@ class _Stack(torch.autograd.Function):
                 a, b = b, a  # a: the stream that the sublayer added to, b: the stream that it read
                 da, db = db, da
                 x = b.detach().requires_grad_()
-                with torch.enable_grad(), choices.fixed(ctx.choices[number]):
+                with torch.enable_grad(), choices.fix_choices(ctx.choices[number]):
                     y, extras = sublayer(x, ctx.seed + number)
                 a = a - y.detach()
                 parameters = sublayer.parameters

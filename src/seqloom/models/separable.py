@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.layers.linear import Linear
-from seqloom.models.channel import Channel
+from seqloom.models.ffn_sublayer import FFNSublayer
 from seqloom.ops.fused.activations import PRICES
 from seqloom.ops.lag_sum import centered, taps, window
 from seqloom.ops.past.pack import pack, unpack
@@ -33,7 +33,7 @@ KERNELS = 3, 5
 
 
 @final
-class Separable(Channel):
+class Separable(FFNSublayer):
     """Two separable convolutions over `dim` channels, `width` wide between; `causal` or over both sides.
 
     State: the last inputs of both, `past` (B, 2, D) and `past_hidden` (B, 4, F) for a width of F.
@@ -63,10 +63,10 @@ class Separable(Channel):
 
     @property
     @override
-    def memory(self) -> Memory:
+    def state_spec(self) -> StateSpec:
         if not self.causal:
             return {}
-        return {"past": Entry((KERNELS[0] - 1, self.dim)), "past_hidden": Entry((KERNELS[1] - 1, self.width))}
+        return {"past": StateEntry((KERNELS[0] - 1, self.dim)), "past_hidden": StateEntry((KERNELS[1] - 1, self.width))}
 
     @override
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
@@ -76,7 +76,7 @@ class Separable(Channel):
         return unpack(self._around(rows, packing.real), packing)
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         if not self.causal:
             return self._around(x, None), {}
         z, past = window.carry(x, self.a, state, "past", lengths)
@@ -86,7 +86,7 @@ class Separable(Channel):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the ring windows are read in place.
+        # As `mix`; the ring windows are read in place.
         length = length_of(state)
         z, past = window.advance(x, self.a, state["past"], length, reuse)
         h = torch.relu(self.w_1(z))
@@ -94,7 +94,7 @@ class Separable(Channel):
         return self.w_2(z), {"past": past, "past_hidden": past_hidden}
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         relu = PRICES["relu"](span.rows * self.width)
         first, second = (
             taps.price(span, n, k) if self.causal else centered.price(span, n, k // 2 + 1)
@@ -104,8 +104,8 @@ class Separable(Channel):
 
     def _around(self, x: Tensor, real: Tensor | None) -> Tensor:
         """Both sums over both sides; `real` (B, T) is False at padding, where x is 0 and h is made 0."""
-        h = torch.relu(self.w_1(centered.centered(x, self.a)))
+        h = torch.relu(self.w_1(centered.sum_centered(x, self.a)))
         if real is not None:
             h = torch.where(real[:, :, None], h, 0.0)
-        y: Tensor = self.w_2(centered.centered(h, self.c))
+        y: Tensor = self.w_2(centered.sum_centered(h, self.c))
         return y

@@ -20,9 +20,9 @@ from seqloom.core.mixer import Mixer
 from seqloom.core.parts import part_price
 from seqloom.core.shapes import Keep, Stream
 from seqloom.core.state import LayerState, State
-from seqloom.models.channel import Channel
 from seqloom.models.cross_attention import CrossAttention
 from seqloom.models.dropout import Dropout
+from seqloom.models.ffn_sublayer import FFNSublayer
 from seqloom.models.loop import Layer
 from seqloom.models.norm import NewNorm
 from seqloom.models.verbs import LayerCall
@@ -31,7 +31,7 @@ from seqloom.models.verbs import LayerCall
 class SourceBlock(nn.Module, ABC):
     """The second and the third sublayer of a layer; the first, with its norm, is a `Block` of its own."""
 
-    def __init__(self, cross: CrossAttention, kind: str, channel: Channel, dropout: float, norm: NewNorm) -> None:
+    def __init__(self, cross: CrossAttention, kind: str, channel: FFNSublayer, dropout: float, norm: NewNorm) -> None:
         super().__init__()
         self.norm_1 = norm(channel.dim)
         self.cross = cross
@@ -56,17 +56,17 @@ class SourceBlock(nn.Module, ABC):
 
     def feed(self, z: Tensor, call: LayerCall) -> Tensor:
         """What the third sublayer gives of z (B, T, D), or (B, D) of one token; without a memory, it has no state."""
-        if self.channel.memory:
-            return call(1, self.channel, z)
+        if self.ffn_sublayer.state_spec:
+            return call(1, self.ffn_sublayer, z)
         if z.ndim == 2:
             return self.feed(z[:, None], call)[:, 0]
-        y: Tensor = self.channel(z)
+        y: Tensor = self.ffn_sublayer(z)
         return y
 
     @property
-    def channel(self) -> Channel:
+    def ffn_sublayer(self) -> FFNSublayer:
         """The third sublayer, whose parameters are named after its kind."""
-        channel: Channel = getattr(self, self.kind)
+        channel: FFNSublayer = getattr(self, self.kind)
         return channel
 
     def start(self, source: Stream, keep: Keep | None = None) -> State:
@@ -75,11 +75,11 @@ class SourceBlock(nn.Module, ABC):
 
     def begin(self, batch: int) -> LayerState:
         """What the third sublayer remembers before the first token; nothing where it has no memory."""
-        return (self.channel.start(batch),) if self.channel.memory else ()
+        return (self.ffn_sublayer.start(batch),) if self.ffn_sublayer.state_spec else ()
 
     def trim(self, memory: LayerState) -> LayerState:
         """See `Mixer.trim`."""
-        return tuple(self.channel.trim(state) for state in memory)
+        return tuple(self.ffn_sublayer.trim(state) for state in memory)
 
     def cost(self, T: int, per: Per, projected: bool = False) -> Cost:
         """The price for a source of T tokens, and a target of T tokens or its token at position T alone.
@@ -87,9 +87,9 @@ class SourceBlock(nn.Module, ABC):
         With `projected` it is that of a further step with the same weights, for which the source is projected already.
         """
         span = Span(T, per)
-        residual = Cost(add=span.rows * self.channel.dim, path=("addition",))
+        residual = Cost(add=span.rows * self.ffn_sublayer.dim, path=("addition",))
         norms = part_price(self.norm_1, span) + part_price(self.norm_2, span)
-        total = norms + self.cross.cost(T, span, projected) + residual + self.channel.cost(T, per) + residual
+        total = norms + self.cross.cost(T, span, projected) + residual + self.ffn_sublayer.cost(T, per) + residual
         return replace(total, params=0) if projected else total
 
 

@@ -23,14 +23,14 @@ from pydantic import Field
 from torch import Tensor
 from typing_extensions import override
 
-from seqloom.core.arguments import count, described
+from seqloom.core.arguments import count, describe_value
 from seqloom.core.cost import Cost, Per, linear, sigmoid, softmax, span
 from seqloom.core.extras import Extras
 from seqloom.core.lookup import Followed, Lookup
 from seqloom.core.model import ModelTraits
 from seqloom.core.parts import init_weights
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
-from seqloom.core.state import ModelState, bounded
+from seqloom.core.state import ModelState, bound_state
 from seqloom.layers.linear import Linear
 from seqloom.models import arguments
 from seqloom.models.config import TransformerConfig
@@ -85,12 +85,12 @@ class Spalm(CausalTransformer):
         limits = [limit for limit in (traits.longest, other.longest) if limit is not None]
         return ModelTraits(True, traits.streams and other.streams, min(limits, default=None))
 
-    def mixed(self, x: Float[Tensor, "*rows D"], followed: Int[Tensor, "*rows k"]) -> Float[Tensor, "*rows D"]:
+    def mix_followed(self, x: Float[Tensor, "*rows D"], followed: Int[Tensor, "*rows k"]) -> Float[Tensor, "*rows D"]:
         """z of the stream x after the last layer, and of the tokens that followed; an entry of -1 is none."""
         h = self.norm(x)
         is_token = followed >= 0  # (…, k)
         has_tokens = is_token.any(-1, keepdim=True)
-        y = arguments.embedded(self.token, followed.clamp(min=0))  # (…, k, D)
+        y = arguments.embed_ids(self.token, followed.clamp(min=0))  # (…, k, D)
         scores = (y @ h[..., None])[..., 0].masked_fill(~is_token & has_tokens, -torch.inf)
         m = (scores.softmax(-1)[..., None, :].to(y.dtype) @ y)[..., 0, :]
         g = torch.where(has_tokens, torch.sigmoid(self.gate(h)), 1.0)
@@ -111,7 +111,7 @@ class Spalm(CausalTransformer):
         """z (B, T, D), which `logits` reads, and the layers' extras."""
         x, extras = super().features_with_extras(ids, keep, added)
         tokens = self._open().read(ids, keep) if followed is None else _fitting(followed, ids)
-        return self.mixed(x, tokens), extras
+        return self.mix_followed(x, tokens), extras
 
     @override
     def head_input(self, x: Stream) -> Stream:
@@ -121,7 +121,7 @@ class Spalm(CausalTransformer):
     @override
     def start(self, batch: int, *, capacity: int | None = None) -> ModelState:
         own_state = super().start(batch, capacity=capacity)
-        return _joined(own_state, self._open().start(batch, capacity=capacity))
+        return _join_states(own_state, self._open().start(batch, capacity=capacity))
 
     @override
     def extend_with_extras(
@@ -135,39 +135,39 @@ class Spalm(CausalTransformer):
         self, ids: Ids, state: ModelState, keep: Keep | None = None, followed: Followed | None = None
     ) -> tuple[Stream, ModelState, Extras]:
         """As of other models. With `followed` the frozen model does not read on: later pieces need it as well."""
-        own_state, frozen_state = self._divided(state)
+        own_state, frozen_state = self._divide_state(state)
         x, own_state, extras = super().read_with_extras(ids, own_state, keep)
         if followed is None:
             self._require_read_along(state)
             followed, frozen_state = self._open().extend(ids, frozen_state, keep)
-        return self.mixed(x, _fitting(followed, ids)), _joined(own_state, frozen_state), extras
+        return self.mix_followed(x, _fitting(followed, ids)), _join_states(own_state, frozen_state), extras
 
     @override
     def step(
         self, ids: Int[Tensor, " B"], state: ModelState, *, reuse: bool = False
     ) -> tuple[Float[Tensor, "B W"], ModelState]:
-        own_state, frozen_state = self._divided(state)
+        own_state, frozen_state = self._divide_state(state)
         x, own_state = self._read_token(ids, own_state, reuse)
         self._require_read_along(state)
         followed, frozen_state = self._open().step(ids, frozen_state, reuse=reuse)
-        logits: Tensor = self.head(self.mixed(x, followed))
-        return logits, _joined(own_state, frozen_state)
+        logits: Tensor = self.head(self.mix_followed(x, followed))
+        return logits, _join_states(own_state, frozen_state)
 
     @override
     def reserve(self, state: ModelState, tokens: int) -> ModelState:
-        own_state, frozen_state = self._divided(state)
-        return _joined(super().reserve(own_state, tokens), frozen_state)  # a search is not compiled
+        own_state, frozen_state = self._divide_state(state)
+        return _join_states(super().reserve(own_state, tokens), frozen_state)  # a search is not compiled
 
     @override
     def trim(self, state: ModelState) -> ModelState:
-        own_state, frozen_state = self._divided(state)
-        return _joined(super().trim(own_state), self._open().trim(frozen_state))
+        own_state, frozen_state = self._divide_state(state)
+        return _join_states(super().trim(own_state), self._open().trim(frozen_state))
 
     @override
     def crop(self, state: ModelState, tokens: int) -> ModelState:
-        own_state, frozen_state = self._divided(state)
+        own_state, frozen_state = self._divide_state(state)
         self._require_read_along(state)
-        return _joined(super().crop(own_state, tokens), self._open().crop(frozen_state, tokens))
+        return _join_states(super().crop(own_state, tokens), self._open().crop(frozen_state, tokens))
 
     @override
     def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:
@@ -200,10 +200,10 @@ class Spalm(CausalTransformer):
             raise ValueError("the model's store is not open: load the model with seqloom.load, or give `followed`")
         return self.lookup
 
-    def _divided(self, state: ModelState) -> tuple[ModelState, ModelState]:
+    def _divide_state(self, state: ModelState) -> tuple[ModelState, ModelState]:
         """The state of the model's own layers and that of the frozen model, which has read as many tokens."""
         if not isinstance(state, ModelState):
-            raise TypeError(f"a model's state is a ModelState, not {described(state)}: make it with start(batch)")
+            raise TypeError(f"a model's state is a ModelState, not {describe_value(state)}: make it with start(batch)")
         depth = self.config.depth
         return ModelState(state.layers[:depth], state.extra), ModelState(state.layers[depth:], state.extra)
 
@@ -213,19 +213,19 @@ class Spalm(CausalTransformer):
         if not frozen_layers or not frozen_layers[0]:
             return
         first_sublayer = frozen_layers[0][0]
-        if bounded(first_sublayer).bound != bounded(state.extra).bound:
+        if bound_state(first_sublayer).bound != bound_state(state.extra).bound:
             raise ValueError("the frozen model has not read what this state holds: give `followed`, as before")
 
 
-def _joined(own_state: ModelState, frozen_state: ModelState) -> ModelState:
-    """The inverse of `Spalm._divided`."""
+def _join_states(own_state: ModelState, frozen_state: ModelState) -> ModelState:
+    """The inverse of `Spalm._divide_state`."""
     return ModelState(own_state.layers + frozen_state.layers, own_state.extra)
 
 
 def _fitting(followed: Any, ids: Tensor) -> Tensor:
     """The tensor itself. TypeError or ValueError unless it has k entries for each of ids (B, T)."""
     if not isinstance(followed, Tensor):
-        raise TypeError(f"what followed is a tensor (B, T, k) of int64, not {described(followed)}")
+        raise TypeError(f"what followed is a tensor (B, T, k) of int64, not {describe_value(followed)}")
     if followed.ndim != 3 or followed.shape[:2] != ids.shape or followed.dtype not in arguments.INTEGERS:
-        raise ValueError(f"what followed is int64 {(*ids.shape, 'k')}, not {described(followed)}")
+        raise ValueError(f"what followed is int64 {(*ids.shape, 'k')}, not {describe_value(followed)}")
     return followed

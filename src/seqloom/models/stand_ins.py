@@ -27,7 +27,7 @@ SINKS = 4
 
 
 @torch.no_grad()
-def removed(model: Model, layers: Iterable[int]) -> SwitchedMixers:
+def mixers_of_zeros(model: Model, layers: Iterable[int]) -> SwitchedMixers:
     """Mixers whose output is 0."""
     nothing = {}
     for number in layers:
@@ -39,7 +39,7 @@ def removed(model: Model, layers: Iterable[int]) -> SwitchedMixers:
     return SwitchedMixers(nothing)
 
 
-def windowed(model: Model, layers: Iterable[int], window: int) -> SwitchedMixers:
+def attention_in_windows(model: Model, layers: Iterable[int], window: int) -> SwitchedMixers:
     """Attention to the latest `window` tokens, about: whole blocks of 4; with the first 4, where `has_sinks`."""
     config = model.config
     assert isinstance(config, TransformerConfig)

@@ -127,18 +127,18 @@ class TextCNN(Model):
         else:
             x, packing = pack(x, keep)
             n = packing.lengths
-        return self.head(self.dropout(self.pooled(x, n))), Extras()
+        return self.head(self.dropout(self.pool(x, n))), Extras()
 
     def vectors(self, ids: Ids) -> Stream:
         """The channels of each token side by side (B, T, C D)."""
         channels = []
         if self.token is not None:
-            channels.append(arguments.embedded(self.token, ids))
+            channels.append(arguments.embed_ids(self.token, ids))
         if self.static is not None:
             channels.append(self.static[ids])
         return torch.cat(channels, -1)
 
-    def pooled(self, x: Stream, n: Int[Tensor, " B"]) -> Float[Tensor, "B F"]:
+    def pool(self, x: Stream, n: Int[Tensor, " B"]) -> Float[Tensor, "B F"]:
         """The largest value of each map in rows of n tokens; x is 0 beyond them."""
         missing = max(self.config.widths) - x.shape[1]
         x = nn.functional.pad(x, (0, 0, 0, max(missing, 0))).transpose(1, 2)

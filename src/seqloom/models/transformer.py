@@ -28,7 +28,7 @@ from seqloom.core.model_config import ModelConfig
 from seqloom.core.parts import init_weights
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.layers.linear import Linear
-from seqloom.mixers.handing import Handing
+from seqloom.mixers.cross_layer import CrossLayer
 from seqloom.models import arguments, exits
 from seqloom.models.block import Block
 from seqloom.models.config import TransformerConfig
@@ -51,13 +51,13 @@ class Transformer(EmbeddedModel, ABC):
 
     def __init__(self, config: TransformerConfig, layers: int | None = None) -> None:
         super().__init__(config)
-        shared = config.shared()
+        shared = config.shared_modules()
         self.shared = nn.ModuleDict(shared)  # the only owner: the layers' mixers refer to it
         depth = config.depth if layers is None else layers
         self.layers = nn.ModuleList(config.block(layer, shared) for layer in range(depth))
         self.positions = self._build_positions(depth)
         self.loop = config.loop()
-        hands_over = any(isinstance(mixer, Handing) for mixer in self.mixers)
+        hands_over = any(isinstance(mixer, CrossLayer) for mixer in self.mixers)
         self.call_kind = CrossLayerCall if hands_over else LayerCall
         self.norm = config.new_norm(config.dim) if config.has_final_norm else nn.Identity()
         self.head: Linear | TiedHead | CappedHead
@@ -222,14 +222,14 @@ class Transformer(EmbeddedModel, ABC):
 
     @property
     @override
-    def uncaptured(self) -> str:
-        return self.loop.uncaptured
+    def uncaptured_reason(self) -> str:
+        return self.loop.uncaptured_reason
 
     @override
     def recompute_layers(self, on: bool = True) -> None:
         arguments.check_flag("on", on)
         own = self.config.loop()
-        if on and own.uncaptured:
+        if on and own.uncaptured_reason:
             raise ValueError("sublayers=reversible computes its layers again already: leave out training.recompute")
         self.loop = RecomputeLoop() if on else own
 

@@ -22,7 +22,7 @@ from typing_extensions import override
 
 from seqloom.core.arguments import count
 from seqloom.core.cost import Cost, Per, span
-from seqloom.core.extras import Extras, merged, without_prefix
+from seqloom.core.extras import Extras, merge_extras, without_prefix
 from seqloom.core.mixer import Mixer
 from seqloom.core.model import ModelTraits
 from seqloom.core.model_config import ModelConfig
@@ -32,11 +32,11 @@ from seqloom.core.state import (
     LayerState,
     ModelState,
     State,
-    bounded,
-    counted,
+    bound_state,
+    count_read,
     length_of,
-    measured,
-    stepped,
+    measure_length,
+    step_state,
     unread,
 )
 from seqloom.models import arguments
@@ -81,7 +81,7 @@ class Translator(Transformer, ABC):
             for block in dict.fromkeys(self.source_blocks):
                 init_weights(block, self.config.std)
                 block.cross.init()
-                block.channel.init()
+                block.ffn_sublayer.init()
 
     @property
     def source_blocks(self) -> list[SourceBlock]:
@@ -93,8 +93,8 @@ class Translator(Transformer, ABC):
     @override
     def sublayers(self) -> list[Mixer]:
         """The self-mixers, and what follows cross-attention where it remembers tokens."""
-        channels = [block.channel for block in self.source_blocks]
-        return [*super().sublayers, *(channel for channel in channels if channel.memory)]
+        channels = [block.ffn_sublayer for block in self.source_blocks]
+        return [*super().sublayers, *(channel for channel in channels if channel.state_spec)]
 
     @property
     @override
@@ -133,7 +133,7 @@ class Translator(Transformer, ABC):
             raise ValueError(f"nothing is added to the embeddings of a {self.config.kind} model: leave added out")
         x, verb, encoded = self._begin_target(ids, keep, source, source_keep)
         x = self._run_layers(x, verb)
-        return x, merged([encoded, verb.extras])
+        return x, merge_extras([encoded, verb.extras])
 
     def _begin_target(
         self, ids: Tensor, keep: Tensor | None, source: Tensor | None, source_keep: Tensor | None
@@ -194,14 +194,14 @@ class Translator(Transformer, ABC):
     def read(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Stream, ModelState]:
         self._check_piece(ids, keep)
         arguments.check_state(state, len(ids), self._sublayer_counts)
-        length = length_of(bounded(state.extra))
+        length = length_of(bound_state(state.extra))
         T = ids.shape[1]
         time = self._time(ids, length.tokens, keep)
         verb = ExtendVerb(time, keep, _without_sources(state), self.call_kind)
         verb.sources = _sources_of(state)
         x = self._run_layers(self._embed(ids, time, keep), verb)
-        length = length.after(T, T) if keep is None else measured(length.tokens + keep.sum(1))
-        return x, ModelState(_with_sources(verb), counted({}, length))
+        length = length.after(T, T) if keep is None else measure_length(length.tokens + keep.sum(1))
+        return x, ModelState(_with_sources(verb), count_read({}, length))
 
     @override
     def step(
@@ -213,13 +213,13 @@ class Translator(Transformer, ABC):
         states = [layer[0] for layer in state.layers]
         states += [memory for layer in state.layers for memory in layer[2:]]
         arguments.check_token(self.sublayers, states, len(ids), reuse)
-        extra = bounded(state.extra)
+        extra = bound_state(state.extra)
         piece = ids[:, None]
         time = self._time(piece, extra["length"], None)
         verb = StepVerb(time, _without_sources(state), reuse, self.call_kind)
         verb.sources = _sources_of(state)
         x = self._run_layers(self._embed(piece, time, None)[:, 0], verb)
-        return self.output(x[:, None])[:, 0], ModelState(_with_sources(verb), stepped({}, extra))
+        return self.output(x[:, None])[:, 0], ModelState(_with_sources(verb), step_state({}, extra))
 
     @override
     def reserve(self, state: ModelState, tokens: int) -> ModelState:
@@ -262,7 +262,7 @@ class Translator(Transformer, ABC):
     @cached_property
     def _sublayer_counts(self) -> tuple[int, ...]:
         """Of each layer: the self-mixer, cross-attention, and what follows it where it remembers tokens."""
-        return tuple(2 + bool(block.channel.memory) for block in self.source_blocks)
+        return tuple(2 + bool(block.ffn_sublayer.state_spec) for block in self.source_blocks)
 
     @override
     def check_exits(self) -> None:

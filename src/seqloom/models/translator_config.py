@@ -13,11 +13,11 @@ from seqloom.core.feed_forward import FeedForwardConfig
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.model_config import weightless
 from seqloom.models.block import Block
-from seqloom.models.channel import Channel
 from seqloom.models.config import BidirectionalConfig, TransformerConfig, read_both_ways
 from seqloom.models.cross_attention import CrossConfig
 from seqloom.models.encoder import EncoderConfig
 from seqloom.models.ffn_kinds import FFNConfig, SeparableConfig
+from seqloom.models.ffn_sublayer import FFNSublayer
 from seqloom.models.universal import UniversalEncoderConfig
 
 COMMON = (
@@ -125,7 +125,7 @@ class TranslatorConfig(TransformerConfig, ABC):
             return ffn.model_copy(update={"chunk": None})
         return FFNConfig(width=ffn.width)
 
-    def ffn_after(self) -> Channel:
+    def ffn_after(self) -> FFNSublayer:
         """What follows cross-attention in a layer."""
         ffn = self._built_ffn(0)
         assert ffn is not None, "`ffn_kinds` has none without"

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Per, span
-from seqloom.core.extras import added, without_prefix
+from seqloom.core.extras import add_statistics, without_prefix
 from seqloom.core.mixer import Mixer
 from seqloom.core.model import ModelTraits
 from seqloom.core.position import EmbeddingPosition
@@ -142,7 +142,7 @@ class Repeated(Transformer, ABC):
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
         total: dict[str, Tensor] = {}
         for number in range(self.config.depth):
-            total = added(total, without_prefix(statistics, f"layers.{number}"))
+            total = add_statistics(total, without_prefix(statistics, f"layers.{number}"))
         self.blocks[0].after_update(step, total)
 
     @override

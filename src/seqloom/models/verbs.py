@@ -14,11 +14,11 @@ from typing import Protocol, final
 from torch import Tensor
 from typing_extensions import override
 
-from seqloom.core.extras import Extras, merged
+from seqloom.core.extras import Extras, merge_extras
 from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Keep
 from seqloom.core.state import LayerState, State
-from seqloom.mixers.handing import Handed, Handing, HandingMixer
+from seqloom.mixers.cross_layer import CrossLayer, CrossLayerMixer, CrossLayerTensors
 
 
 class HasExtras(Protocol):
@@ -46,7 +46,7 @@ class LayerRecord:
     @property
     def extras(self) -> Extras:
         """The auxiliary losses and statistics of the layer; those of the second sublayer are under `channel.`."""
-        return merged(extras.under("channel") if number else extras for number, extras in self.found.items())
+        return merge_extras(extras.under("channel") if number else extras for number, extras in self.found.items())
 
 
 class LayerCall:
@@ -105,7 +105,7 @@ class Verb(ABC):
     def extras(self) -> Extras:
         """All auxiliary losses and statistics, named as in `layers.3.balance`."""
         of_layers = (record.extras.under(f"layers.{number}") for number, record in enumerate(self._records))
-        return merged([*of_layers, *(part.extras for part in self._more)])
+        return merge_extras([*of_layers, *(part.extras for part in self._more)])
 
     @abstractmethod
     def before(self, number: int) -> LayerState:
@@ -116,9 +116,9 @@ class Verb(ABC):
         """The output of a sublayer; the record of `call` gets its state and its extras."""
 
     @abstractmethod
-    def run_handing(
-        self, call: LayerCall, number: int, mixer: Handing, z: Tensor, handed: Handed
-    ) -> tuple[Tensor, Handed]:
+    def run_cross_layer(
+        self, call: LayerCall, number: int, mixer: CrossLayer, z: Tensor, cross_layer: CrossLayerTensors
+    ) -> tuple[Tensor, CrossLayerTensors]:
         """The output of a mixer that reads what earlier layers handed over, and what later ones receive."""
 
 
@@ -141,10 +141,10 @@ class ForwardVerb(Verb):
         return y
 
     @override
-    def run_handing(
-        self, call: LayerCall, number: int, mixer: Handing, z: Tensor, handed: Handed
-    ) -> tuple[Tensor, Handed]:
-        return mixer.forward_handed(z, self.keep, handed)
+    def run_cross_layer(
+        self, call: LayerCall, number: int, mixer: CrossLayer, z: Tensor, cross_layer: CrossLayerTensors
+    ) -> tuple[Tensor, CrossLayerTensors]:
+        return mixer.forward_cross_layer(z, self.keep, cross_layer)
 
 
 @final
@@ -174,12 +174,14 @@ class ExtendVerb(Verb):
         return y
 
     @override
-    def run_handing(
-        self, call: LayerCall, number: int, mixer: Handing, z: Tensor, handed: Handed
-    ) -> tuple[Tensor, Handed]:
-        assert isinstance(mixer, HandingMixer), "a bidirectional mixer has no state"
-        y, call.record.after[number], handed = mixer.extend_handed(z, call.before[number], self.keep, handed)
-        return y, handed
+    def run_cross_layer(
+        self, call: LayerCall, number: int, mixer: CrossLayer, z: Tensor, cross_layer: CrossLayerTensors
+    ) -> tuple[Tensor, CrossLayerTensors]:
+        assert isinstance(mixer, CrossLayerMixer), "a bidirectional mixer has no state"
+        y, call.record.after[number], cross_layer = mixer.extend_cross_layer(
+            z, call.before[number], self.keep, cross_layer
+        )
+        return y, cross_layer
 
 
 @final
@@ -206,9 +208,11 @@ class StepVerb(Verb):
         return y
 
     @override
-    def run_handing(
-        self, call: LayerCall, number: int, mixer: Handing, z: Tensor, handed: Handed
-    ) -> tuple[Tensor, Handed]:
-        assert isinstance(mixer, HandingMixer), "a bidirectional mixer has no state"
-        y, call.record.after[number], handed = mixer.step_handed(z, call.before[number], self.reuse, handed)
-        return y, handed
+    def run_cross_layer(
+        self, call: LayerCall, number: int, mixer: CrossLayer, z: Tensor, cross_layer: CrossLayerTensors
+    ) -> tuple[Tensor, CrossLayerTensors]:
+        assert isinstance(mixer, CrossLayerMixer), "a bidirectional mixer has no state"
+        y, call.record.after[number], cross_layer = mixer.step_cross_layer(
+            z, call.before[number], self.reuse, cross_layer
+        )
+        return y, cross_layer

@@ -18,7 +18,7 @@ from torch._library.autograd import make_autograd_impl
 from torch._library.custom_ops import CustomOpDef
 from torch.autograd import forward_ad
 
-from seqloom.ops.native import observed
+from seqloom.ops.native import is_observed
 
 Sizes: TypeAlias = Sequence[Sequence[int]]
 """the shape of each output"""
@@ -106,14 +106,14 @@ class Operator:
         """Returns what `run` returns; the first argument is a tensor. RuntimeError in forward-mode differentiation."""
         if forward_ad._current_level >= 0:
             raise RuntimeError(_without_tangents(self.name))
-        if observed(arguments[0]) or arguments[0].is_meta:
+        if is_observed(arguments[0]) or arguments[0].is_meta:
             return self.operator(*arguments)
         if torch.is_grad_enabled() and any(isinstance(tensor, Tensor) and tensor.requires_grad for tensor in arguments):
             return self._function(*arguments)
         return self.run(*arguments)
 
 
-def paired(
+def pair_operators(
     name: str,
     forward: Callable[..., Any],
     backward: Callable[..., Any],

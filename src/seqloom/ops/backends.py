@@ -4,9 +4,9 @@
     with recorded() as ran: ...             # ran == {"lag_sum": ["direct"]}: what each op ran inside the block
 
 Both are context variables, which other threads and tasks do not see. An op reads them once per call. The backward pass
-may run in another thread; ops that it calls use the backends that were forced in forward (`captured`, `restored`), and
-activation checkpointing uses `checkpoint_contexts`. A compiled or exported graph keeps the backends with which it was
-captured.
+may run in another thread; ops that it calls use the backends that were forced in forward (`forced_backends`,
+`restore_backends`), and activation checkpointing uses `checkpoint_contexts`. A compiled or exported graph keeps the
+backends with which it was captured.
 """
 
 from bisect import insort
@@ -63,7 +63,7 @@ def choice(op: str, by_size: str) -> str:
 
 
 @constant
-def forced(op: str) -> str | None:
+def forced_backend(op: str) -> str | None:
     """The backend that `use` forces for `op` here, if any."""
     return _here.get().forced.get(op)
 
@@ -72,12 +72,12 @@ def forced(op: str) -> str | None:
 def use(**backends: str) -> Iterator[None]:
     """Forces a backend for each named op inside the block; ValueError for an unknown op or backend."""
     check(backends)
-    with restored({**_here.get().forced, **backends}):
+    with restore_backends({**_here.get().forced, **backends}):
         yield
 
 
 @contextmanager
-def recorded() -> Iterator[dict[str, list[str]]]:
+def record_backends() -> Iterator[dict[str, list[str]]]:
     """Yields a dict that collects the backends that ops choose inside the block, by op; outer blocks collect them too.
 
     A compiled graph chooses its backends when it is captured, not when it runs.
@@ -91,14 +91,14 @@ def recorded() -> Iterator[dict[str, list[str]]]:
         _here.reset(token)
 
 
-def captured() -> Forced:
+def forced_backends() -> Forced:
     """The backends that are forced here; a forward pass saves them, and its backward pass restores them."""
     return _here.get().forced
 
 
 @contextmanager
-def restored(forced: Forced) -> Iterator[None]:
-    """Forces exactly the backends that `captured` returned inside the block."""
+def restore_backends(forced: Forced) -> Iterator[None]:
+    """Forces exactly the backends that `forced_backends` returned inside the block."""
     token = _here.set(_here.get()._replace(forced=forced))
     try:
         yield
@@ -108,7 +108,7 @@ def restored(forced: Forced) -> Iterator[None]:
 
 def checkpoint_contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
     """The `context_fn` of `torch.utils.checkpoint.checkpoint`: recomputation runs the backends of the forward."""
-    return nullcontext(), restored(captured())
+    return nullcontext(), restore_backends(forced_backends())
 
 
 def check(backends: dict[str, str]) -> None:
@@ -116,16 +116,16 @@ def check(backends: dict[str, str]) -> None:
     for op, name in backends.items():
         named = _ops.get(op) or ops().get(op)
         if named is None:
-            raise ValueError(f"unknown op {op!r}; {suggestion(op, known())}")
+            raise ValueError(f"unknown op {op!r}; {suggestion(op, known_backends())}")
         if name not in named.backends:
             raise ValueError(f"op {op} has no backend {name!r}; {suggestion(name, named.backends)}")
 
 
-def known() -> dict[str, tuple[str, ...]]:
+def known_backends() -> dict[str, tuple[str, ...]]:
     """The names of the backends of every op."""
     return {name: tuple(op.backends) for name, op in ops().items()}
 
 
-def lacking(op: str) -> dict[str, str]:
+def unavailable(op: str) -> dict[str, str]:
     """The backends of `op` that cannot run on this machine, with the reasons."""
-    return ops()[op].lacking()
+    return ops()[op].unavailable()

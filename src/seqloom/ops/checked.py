@@ -39,7 +39,7 @@ _DTYPES: dict[Any, torch.dtype | Kind | None] = {
 }
 
 
-def checked(op: str, *, least: str = "", **sizes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def check_shapes(op: str, *, least: str = "", **sizes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A decorator: the function raises ValueError or TypeError unless its tensors fit their annotations.
 
     `least` names sizes that must be at least 1; `sizes` replace those of an annotation.
@@ -90,7 +90,7 @@ class _Check:
         options: dict[str, dict[int, Argument]] = {}
         """the declarations of each tensor, by its number of dimensions"""
         for name, parameter in parameters.items():
-            for argument in self._declared(name, parameter.annotation, sizes.get(name)):
+            for argument in self._read_annotation(name, parameter.annotation, sizes.get(name)):
                 options.setdefault(argument.name, {})[len(argument.sizes.split())] = argument
         self._several = {name: by_ndim for name, by_ndim in options.items() if len(by_ndim) > 1}
         single = {name: next(iter(by_ndim.values())) for name, by_ndim in options.items() if len(by_ndim) == 1}
@@ -137,7 +137,7 @@ class _Check:
             raise ValueError(f"{self._op}: {name} must be {', '.join(shapes)} or {last_shape}, not {tuple(x.shape)}")
         return x.ndim
 
-    def _declared(self, name: str, annotation: Any, sizes: str | None) -> Iterator[Argument]:
+    def _read_annotation(self, name: str, annotation: Any, sizes: str | None) -> Iterator[Argument]:
         """The declarations of a parameter: several for a union, one for each tensor of a tuple."""
         is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
         options = typing.get_args(annotation) if is_union else (annotation,)
@@ -150,7 +150,7 @@ class _Check:
                 members = typing.get_args(option)
                 self.tuples[name] = tuple(f"{name}[{place}]" for place in range(len(members)))
                 for member, member_name in zip(members, self.tuples[name], strict=True):
-                    yield from self._declared(member_name, member | None if optional else member, sizes)
+                    yield from self._read_annotation(member_name, member | None if optional else member, sizes)
             elif hasattr(option, "dim_str"):
                 yield Argument(name, sizes or option.dim_str.strip(), _DTYPES[option.dtype], optional)
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from seqloom.core.graphs import capturing, constant
 from seqloom.ops import gpu
 from seqloom.ops.autograd import GPU, refuse_tangents
-from seqloom.ops.native import observed
+from seqloom.ops.native import is_observed
 
 NARROW = (torch.float16,) if gpu.INTERPRETED else (torch.bfloat16, torch.float16)
 """the dtypes that all its kernels support; Triton's interpreter gives wrong numbers in bfloat16"""
@@ -36,7 +36,7 @@ def _why() -> str:
     return gpu.why()
 
 
-def lacking() -> dict[str, str]:
+def unavailable() -> dict[str, str]:
     """This backend with the reason why it is not available; empty where it is."""
     reason = why()
     return {"fla": reason} if reason else {}
@@ -44,10 +44,10 @@ def lacking() -> dict[str, str]:
 
 def runs_on(x: Tensor) -> bool:
     """Whether its kernels support the dtype and the device of x: on a GPU, or under Triton's interpreter."""
-    return x.dtype in NARROW and gpu.able(x.device) and not why()
+    return x.dtype in NARROW and gpu.supports(x.device) and not why()
 
 
-def able(q: Tensor) -> bool:
+def supports(q: Tensor) -> bool:
     """Whether its kernels can run on queries (…, K). They need an even K."""
     K = q.shape[-1]
     return K <= WIDEST and K % 2 == 0 and runs_on(q)
@@ -59,7 +59,7 @@ def best(q: Tensor) -> bool:
     Not in a graph of torch's compiler: its gradients would compute the outputs again, and an exported one could not run
     elsewhere. A CUDA graph records what runs without it, so there they are.
     """
-    return q.device.type == "cuda" and able(q) and not capturing()
+    return q.device.type == "cuda" and supports(q) and not capturing()
 
 
 def heads_last(x: Tensor) -> Tensor:
@@ -92,7 +92,7 @@ class Kernel:
 
     def __call__(self, q: Tensor, *rest: Tensor | None) -> tuple[Tensor, Tensor]:
         """y and the new state. A second derivative raises RuntimeError."""
-        if observed(q):
+        if is_observed(q):
             outputs: tuple[Tensor, Tensor] = self.operator(q, *rest)
             return outputs
         return once(*self.run(q, *rest))

@@ -38,20 +38,20 @@ def _why() -> str:
     return "" if torch.cuda.get_device_capability() >= OLDEST else "this GPU is too old for Triton"
 
 
-def lacking() -> dict[str, str]:
+def unavailable() -> dict[str, str]:
     """This backend with the reason why it is not available; empty where it is."""
     reason = why()
     return {"triton": reason} if reason else {}
 
 
-def able(device: torch.device) -> bool:
+def supports(device: torch.device) -> bool:
     """Whether kernels can run on tensors of this device."""
     return device.type == ("cpu" if INTERPRETED else "cuda") and not why()
 
 
 def best(device: torch.device) -> bool:
     """Whether kernels are the default on this device; never while a graph is exported, which may run elsewhere."""
-    return device.type == "cuda" and not torch.compiler.is_exporting() and able(device)
+    return device.type == "cuda" and not torch.compiler.is_exporting() and supports(device)
 
 
 def blocks(n: int, size: int) -> int:

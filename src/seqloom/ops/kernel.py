@@ -24,8 +24,8 @@ from torch import Tensor
 
 from seqloom.core.graphs import constant
 from seqloom.ops import native
-from seqloom.ops.autograd import Operator, differentiate, paired
-from seqloom.ops.native import WORD, Argument, Entry
+from seqloom.ops.autograd import Operator, differentiate, pair_operators
+from seqloom.ops.native import WORD, Argument, NativeFunction
 
 _DTYPES = {
     "float64": torch.float64,
@@ -63,9 +63,9 @@ class Kernel:
         """Whether there is native code on this machine; the first call compiles it."""
         return native.library(self.source) is not None
 
-    def lacking(self) -> dict[str, str]:
+    def unavailable(self) -> dict[str, str]:
         """The backend with the reason why it is not available; empty where it is."""
-        return native.lacking(self._backend, self.source)
+        return native.unavailable(self._backend, self.source)
 
     def size(self, name: str, dtype: torch.dtype, *sizes: int) -> int:
         """The size of the scratch memory of a function, from the function `name` of C for tensors of this dtype."""
@@ -74,18 +74,20 @@ class Kernel:
                 return 0
         return _size(self.op, self.source, f"{name}_{self._words[dtype]}", self._backend, sizes)
 
-    def function(self, name: str, numbers: str, reads: str, makes: str = "", room: str = "", fails: str = "") -> Entry:
+    def function(
+        self, name: str, numbers: str, reads: str, makes: str = "", room: str = "", fails: str = ""
+    ) -> NativeFunction:
         """A function of C: its numbers, arguments, outputs and scratch memory; `fails` is what it means by not 0."""
-        arguments = _declared(reads)
+        arguments = _parse_arguments(reads)
         steps = [argument.step for argument in arguments if argument.step]
-        return Entry(
+        return NativeFunction(
             self.op,
             self.source,
             name,
             " ".join([numbers, *steps]),
             *arguments,
-            makes=_declared(makes),
-            room=_declared(room),
+            makes=_parse_arguments(makes),
+            room=_parse_arguments(room),
             backend=self._backend,
             least=self._least,
             integer=self._integer,
@@ -119,7 +121,7 @@ class Kernel:
             grads = saved_and_grads[inputs + len(keep) :]
             return differentiate(outputs, saved_and_grads[:inputs], grads)
 
-        return paired(
+        return pair_operators(
             name,
             forward,
             backward,
@@ -139,7 +141,7 @@ def empty_for_none(like: Tensor, *tensors: Tensor | None) -> tuple[Tensor, ...]:
     return tuple(like.new_empty(0) if tensor is None else tensor for tensor in tensors)
 
 
-def _declared(text: str) -> tuple[Argument, ...]:
+def _parse_arguments(text: str) -> tuple[Argument, ...]:
     arguments = []
     for name, optional, sizes, marks in _TENSOR.findall(text):
         words = marks.replace(",", " ").split()

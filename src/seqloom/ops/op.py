@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 
 from torch import Tensor
 
-from seqloom.core.transforms import transformed
+from seqloom.core.transforms import is_transformed
 from seqloom.ops import backends
 
 CHANNELS = 32
@@ -43,7 +43,7 @@ class Backend:
 
     run: Any
     """a function; if the op has several forms, a module or a mapping with a function for each"""
-    lacking: Callable[[], Mapping[str, str]] = dict
+    unavailable: Callable[[], Mapping[str, str]] = dict
     """returns its name with the reason why this machine cannot run it; empty if it can"""
     fits: Callable[..., bool] = _always
     """whether it supports a call, given the arguments of the rule"""
@@ -81,7 +81,7 @@ class Op:
         that is not plain raises ValueError.
         """
         name = self.rule(*arguments)
-        if transformed():
+        if is_transformed():
             name = self._plain(name, arguments)
         name = backends.choice(self.name, name)
         if not self.backends[name].fits(*arguments):
@@ -93,7 +93,7 @@ class Op:
         """The backend by size where it is plain, else another one that is, and that supports the call."""
         names = (by_size, *self.backends)
         able = [name for name in names if self.backends[name].plain and self.backends[name].fits(*arguments)]
-        forced = backends.forced(self.name)
+        forced = backends.forced_backend(self.name)
         if forced not in (None, "reference") and not self.backends[forced].plain:
             raise ValueError(
                 f"backend {forced!r} of {self.name} has no forward-mode derivatives and does not run under torch.func's"
@@ -105,6 +105,6 @@ class Op:
         """The function (or functions) of a backend."""
         return self.backends[name].run
 
-    def lacking(self) -> dict[str, str]:
+    def unavailable(self) -> dict[str, str]:
         """The backends that this machine cannot run, with the reasons."""
-        return {name: why for backend in self.backends.values() for name, why in backend.lacking().items()}
+        return {name: why for backend in self.backends.values() for name, why in backend.unavailable().items()}

@@ -144,7 +144,7 @@ class RotaryConfig(PositionConfig):
     later: ClassVar = ("pairs", "share", "stretch", "trained", "slow", "fast")
 
     @model_validator(mode="after")
-    def _ordered(self) -> "RotaryConfig":
+    def _check_order(self) -> "RotaryConfig":
         if self.fast <= self.slow:
             raise ValueError(f"fast {self.fast:g} must be more turns than slow {self.slow:g}")
         if self.trained is not None and self.stretch == 1:

@@ -6,7 +6,7 @@ A difference is settled by its adjusted p (core/statistics.py), which covers all
 from collections.abc import Sequence
 
 from seqloom.core.statistics import LEVEL, could_settle, p_text
-from seqloom.report.comparison import ADJUSTED, DIFFERENCE, INTERVAL, LOSS, SMALLEST, Comparison, Contender
+from seqloom.report.comparison import ADJUSTED, DIFFERENCE, INTERVAL, LOSS, SMALLEST, Candidate, Comparison
 
 ATTENTION = "attention"
 TIME, STATE = "ms a token at ", "state bytes at "
@@ -28,7 +28,7 @@ def sentences(comparison: Comparison) -> list[str]:
     return [*lines, *_differences(comparison, ranked), *_floor(comparison, best), *_price(comparison, ranked)]
 
 
-def settled(contender: Contender) -> bool:
+def is_settled(contender: Candidate) -> bool:
     """Whether the difference of a contender to the baseline is settled."""
     adjusted = contender.value(ADJUSTED)
     return adjusted is not None and adjusted < LEVEL
@@ -44,7 +44,7 @@ def smallest_difference(comparison: Comparison) -> str:
     return could_settle(smallest, comparison.baseline, comparison.seeds) if smallest else ""
 
 
-def _verdict(comparison: Comparison, ranked: Sequence[Contender]) -> str:
+def _verdict(comparison: Comparison, ranked: Sequence[Candidate]) -> str:
     """The first sentence: whether a contender without self-attention is settled to be better than the baseline."""
     baseline = next((contender for contender in ranked if contender.name == comparison.baseline), None)
     others = [contender for contender in ranked if not _attends(contender)]
@@ -53,7 +53,7 @@ def _verdict(comparison: Comparison, ranked: Sequence[Contender]) -> str:
     if baseline is None or not _attends(baseline):
         return f"These rows do not say: the baseline, {comparison.baseline}, is no self-attention."
     best = others[0]
-    below = [contender for contender in others if settled(contender) and _difference(contender) < 0]
+    below = [contender for contender in others if is_settled(contender) and _difference(contender) < 0]
     if comparison.seeds == 1:
         side = "below" if _difference(best) < 0 else "not below"
         return f"Observed once: {best.name} is {side} {baseline.name} in one run, which decides nothing."
@@ -61,23 +61,23 @@ def _verdict(comparison: Comparison, ranked: Sequence[Contender]) -> str:
         best = below[0]
         evidence = f"{_difference_text(best)} nats per token, adjusted p {_p(best)}"
         return f"Here it can: {best.name} predicts the held-out text better than {baseline.name} ({evidence})."
-    if all(settled(contender) for contender in others):
+    if all(is_settled(contender) for contender in others):
         rivals = best.name if len(others) == 1 else "every contender without it"
         return f"Not here: {baseline.name} predicts the held-out text better than {rivals}."
     return f"Not settled here: nothing is shown to predict the held-out text better than {baseline.name}."
 
 
-def _attends(contender: Contender) -> bool:
+def _attends(contender: Candidate) -> bool:
     """Whether one of its mixers is a self-attention."""
     return contender.kind == ATTENTION if contender.attends is None else contender.attends
 
 
-def _differences(comparison: Comparison, ranked: Sequence[Contender]) -> list[str]:
+def _differences(comparison: Comparison, ranked: Sequence[Candidate]) -> list[str]:
     """Which contenders are settled to be below the baseline, which above, and which are not."""
     others = [contender for contender in ranked if contender.value(DIFFERENCE) is not None]
     if not others or comparison.seeds == 1:
         return []
-    settled_ones = [contender for contender in others if settled(contender)]
+    settled_ones = [contender for contender in others if is_settled(contender)]
     groups = {
         "settled below it": [
             f"{contender.name} ({_difference_text(contender)})"
@@ -91,13 +91,13 @@ def _differences(comparison: Comparison, ranked: Sequence[Contender]) -> list[st
         ],
         "not settled": [contender.name for contender in others if contender not in settled_ones],
     }
-    groups_text = "; ".join(f"{group}: {_listed(names)}" for group, names in groups.items() if names)
+    groups_text = "; ".join(f"{group}: {_list_names(names)}" for group, names in groups.items() if names)
     baseline = next((contender for contender in ranked if contender.name == comparison.baseline), None)
     loss = "" if baseline is None else f", {_with_interval(baseline)}"
     return [f"Compared with {comparison.baseline}{loss}: {groups_text}."]
 
 
-def _floor(comparison: Comparison, best: Contender) -> list[str]:
+def _floor(comparison: Comparison, best: Candidate) -> list[str]:
     floor = comparison.text.floor
     if floor is None:
         return []
@@ -105,7 +105,7 @@ def _floor(comparison: Comparison, best: Contender) -> list[str]:
     return [f"No model can have less than {floor:.3f} on this text; {best.name} is {above:.3f} above that."]
 
 
-def _price(comparison: Comparison, ranked: Sequence[Contender]) -> list[str]:
+def _price(comparison: Comparison, ranked: Sequence[Candidate]) -> list[str]:
     """The time of a token and the size of the state of every model that is named, and after how many tokens.
 
     They are those after the longest text that was measured, else those of a text that fills the window.
@@ -118,7 +118,7 @@ def _price(comparison: Comparison, ranked: Sequence[Contender]) -> list[str]:
         return []
     fastest = min(timed, key=lambda contender: _number(contender, time))
     smallest = min(timed, key=lambda contender: _number(contender, state))
-    named = _named(comparison, ranked)
+    named = _named_contenders(comparison, ranked)
     prices = []
     for contender in {one.name: one for one in [fastest, smallest, *named]}.values():
         if contender not in timed:
@@ -135,12 +135,12 @@ def _full_window(comparison: Comparison) -> str:
     return f"Over a text that fills the window of {comparison.context:,} tokens, in the mean and at its end"
 
 
-def _named(comparison: Comparison, ranked: Sequence[Contender]) -> list[Contender]:
+def _named_contenders(comparison: Comparison, ranked: Sequence[Candidate]) -> list[Candidate]:
     """The models that the sentences name: the best, the baseline, and of a few models all."""
     if len(ranked) <= FEW:
         return list(ranked)
     others = [contender for contender in ranked if not _attends(contender)]
-    below = [contender for contender in others if settled(contender) and _difference(contender) < 0]
+    below = [contender for contender in others if is_settled(contender) and _difference(contender) < 0]
     baseline = [contender for contender in ranked if contender.name == comparison.baseline]
     return [ranked[0], *below[:1], *others[:1], *baseline]
 
@@ -149,36 +149,36 @@ def _names(comparison: Comparison) -> list[str]:
     return [column.name for column in comparison.columns]
 
 
-def _with_interval(contender: Contender) -> str:
+def _with_interval(contender: Candidate) -> str:
     return f"{_loss(contender):.3f}{_plus_minus(contender, INTERVAL)}"
 
 
-def _difference_text(contender: Contender) -> str:
+def _difference_text(contender: Candidate) -> str:
     return f"{_difference(contender):+.3f}{_plus_minus(contender, f'± {DIFFERENCE}')}"
 
 
-def _plus_minus(contender: Contender, column: str) -> str:
+def _plus_minus(contender: Candidate, column: str) -> str:
     half = contender.value(column)
     return "" if half is None else f" ± {half:.3f}"
 
 
-def _p(contender: Contender) -> str:
+def _p(contender: Candidate) -> str:
     return p_text(_number(contender, ADJUSTED))
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _loss(contender: Contender) -> float:
+def _loss(contender: Candidate) -> float:
     return _number(contender, LOSS)
 
 
-def _difference(contender: Contender) -> float:
+def _difference(contender: Candidate) -> float:
     return _number(contender, DIFFERENCE)
 
 
-def _number(contender: Contender, column: str) -> float:
+def _number(contender: Candidate, column: str) -> float:
     value = contender.value(column)
     assert value is not None
     return value

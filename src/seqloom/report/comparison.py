@@ -99,7 +99,7 @@ class Run(_Part):
 
 
 @final
-class Contender(_Part):
+class Candidate(_Part):
     """One model of the comparison; `matched_to` names the contender that it was sized for."""
 
     name: str
@@ -159,7 +159,7 @@ class Comparison(_Part):
     equal: Literal["params", "mul", "time"] | None = None
     probe_batches: Count | None = None
     """training batches of a probe at most; None without probes"""
-    contenders: list[Contender] = Field(min_length=1)
+    contenders: list[Candidate] = Field(min_length=1)
     left_out: list[LeftOut] = []
 
     @property

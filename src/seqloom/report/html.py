@@ -32,7 +32,7 @@ def render(template: str | Path, report: object, charts: Sequence[Chart], maps: 
         lstrip_blocks=True,
     )
     environment.globals |= {"names_its_unit": names_its_unit, "steps": STEPS}
-    drawable = draw.installed()
+    drawable = draw.has_charts()
     return environment.get_template(path.name).render(
         report=report,
         drawable=drawable,

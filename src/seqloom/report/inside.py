@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import final
 
-from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, filename, rounded
+from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, filename, round_number
 from seqloom.report.charts.picture import picture
-from seqloom.report.comparison import Comparison, Contender, View
+from seqloom.report.comparison import Candidate, Comparison, View
 
 CELLS = 36_000
 """cells of all maps of a page together; with more, each map has every second, third, … row and column"""
@@ -51,7 +51,7 @@ def looks_back(rows: Comparison) -> list[Chart]:
     points: list[list[Cell]] = []
     for contender, view in taps:
         sizes = [math.sqrt(math.fsum(value * value for value in row) / len(row)) for row in _rows(view)]
-        points += [[contender.name, view.layer, lag, rounded(size)] for lag, size in enumerate(sizes)]
+        points += [[contender.name, view.layer, lag, round_number(size)] for lag, size in enumerate(sizes)]
     table = Table(["model", "layer", "lag", "size"], points)
     numbers = sorted({view.layer for _, view in taps})
     choices = [Choice(f"layer {number}", partial(_of_layer, table, rows, number)) for number in numbers]
@@ -91,11 +91,11 @@ def _of_layer(table: Table, rows: Comparison, layer: int) -> Spec:
     return curves(layer_table, Axis("lag", "lag (tokens back)"), SIZE, rows.styles, only=("layer", layer))
 
 
-def _line(rows: Comparison, contender: Contender, view: View) -> Chart:
+def _line(rows: Comparison, contender: Candidate, view: View) -> Chart:
     x = Axis(view.axes[0], view.axes[0])
     table = Table(
         ["model", x.column, "weight"],
-        [[contender.name, index, rounded(row[0])] for index, row in enumerate(_rows(view))],
+        [[contender.name, index, round_number(row[0])] for index, row in enumerate(_rows(view))],
     )
 
     def draw() -> Spec:
@@ -107,7 +107,7 @@ def _line(rows: Comparison, contender: Contender, view: View) -> Chart:
     return Chart(name, view.name, view.meaning, {"rows": table}, [Choice(view.name, draw)])
 
 
-def _map(contender: Contender, view: View, every: int) -> Map:
+def _map(contender: Candidate, view: View, every: int) -> Map:
     """A view over two axes, of which every `every`-th row and column is shown."""
     values = [row[::every] for row in _rows(view)[::every]]
     square = view.labels and len(view.labels) == len(view.values) == len(_rows(view)[0])

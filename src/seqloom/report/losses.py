@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
 
-from seqloom.report.charts.chart import SEEDS, Axis, Cell, Chart, Choice, Spec, Table, all_rounded, rounded
-from seqloom.report.comparison import Comparison, Contender
+from seqloom.report.charts.chart import SEEDS, Axis, Cell, Chart, Choice, Spec, Table, all_rounded, round_number
+from seqloom.report.comparison import Candidate, Comparison
 from seqloom.report.medians import Curve, band, curve, stretches
 
 BANDS = " averaged over the seeds; the band goes from the lowest to the highest seed."
@@ -21,7 +21,7 @@ class Amount:
     label: str
     attribute: str | None
 
-    def per_batch(self, contender: Contender) -> float | None:
+    def per_batch(self, contender: Candidate) -> float | None:
         """The amount of one batch of this contender; None where unknown."""
         return 1.0 if self.attribute is None else getattr(contender, self.attribute)
 
@@ -70,7 +70,7 @@ def training(rows: Comparison) -> list[Chart]:
     return [Chart("training", "Training loss", description, tables, choices, "Against")]
 
 
-def _per_batch(contenders: Sequence[Contender], amount: Amount) -> dict[str, float]:
+def _per_batch(contenders: Sequence[Candidate], amount: Amount) -> dict[str, float]:
     """The amount of one batch by contender, of those of which it is known."""
     amounts = {contender.name: amount.per_batch(contender) for contender in contenders}
     return {name: each for name, each in amounts.items() if each is not None}
@@ -113,7 +113,7 @@ def levels(rows: Comparison) -> list[tuple[str, float]]:
     return [(name, value) for name, value in known if value is not None]
 
 
-def borders(contenders: Sequence[Contender], amount: Amount) -> list[tuple[str, float]]:
+def borders(contenders: Sequence[Candidate], amount: Amount) -> list[tuple[str, float]]:
     """Where each stage of a training begins, for those that have stages; equal borders are listed once."""
     stages: dict[tuple[str, float], None] = {}
     for contender in contenders:
@@ -125,7 +125,7 @@ def borders(contenders: Sequence[Contender], amount: Amount) -> list[tuple[str, 
     return list(stages)
 
 
-def _by_batches(contenders: Sequence[Contender], curves: Mapping[str, Curve]) -> Table:
+def _by_batches(contenders: Sequence[Candidate], curves: Mapping[str, Curve]) -> Table:
     """The points of all curves, with every amount that is known of some contender."""
     amounts = [amount for amount in AMOUNTS if any(amount.per_batch(contender) is not None for contender in contenders)]
     several = any(len(contender.seeds) > 1 for contender in contenders)
@@ -133,7 +133,7 @@ def _by_batches(contenders: Sequence[Contender], curves: Mapping[str, Curve]) ->
     for contender in contenders:
         factors = [amount.per_batch(contender) for amount in amounts]
         for batches, *losses in _points(curves[contender.name], several):
-            xs = [None if factor is None else rounded(float(batches or 0) * factor) for factor in factors]
+            xs = [None if factor is None else round_number(float(batches or 0) * factor) for factor in factors]
             rows.append([contender.name, *xs, *losses])
     return Table(["model", *(amount.name for amount in amounts), "loss", *(SEEDS if several else ())], rows)
 

@@ -58,7 +58,7 @@ class Measured(BaseModel):
         )
 
 
-def measured(comparison: Comparison) -> list[Measured]:
+def list_measured(comparison: Comparison) -> list[Measured]:
     """What was measured of each contender of a comparison."""
     rows = []
     for contender in comparison.contenders:

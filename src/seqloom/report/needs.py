@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import final
 
 from seqloom.core.statistics import differences
-from seqloom.core.table import written
+from seqloom.core.table import format_cell
 from seqloom.report.comparison import LOSS
 from seqloom.report.measured import PEAK, RIGHT, STATE, STATE_AT, STEP, TIME_AT, TOKEN, Measured
 
@@ -51,7 +51,7 @@ class Quantity:
     def text(self, row: Measured) -> str:
         """The number of a row as text."""
         value = self.of(row)
-        return f"{value:.1%}" if self.share and value is not None else written(value)
+        return f"{value:.1%}" if self.share and value is not None else format_cell(value)
 
 
 def is_equal(value: float, best: float) -> bool:

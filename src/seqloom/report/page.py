@@ -8,7 +8,7 @@ from typing import Self, final
 from seqloom.report import answer, html, inside, losses, needs, origin, samples, table, tradeoffs
 from seqloom.report.charts.chart import Chart
 from seqloom.report.comparison import Comparison
-from seqloom.report.measured import measured
+from seqloom.report.measured import list_measured
 from seqloom.report.read import read
 from seqloom.runs.durable import replace_text
 
@@ -63,9 +63,9 @@ class Report:
             table=table.rows(rows),
             csv=table.as_csv(rows),
             smallest_difference=answer.smallest_difference(rows),
-            needs=needs.needs(measured(rows)) if len(rows.contenders) > 1 else [],
+            needs=needs.needs(list_measured(rows)) if len(rows.contenders) > 1 else [],
             sections=[section for section in sections if section.charts],
-            prompted=samples.prompted(rows),
+            prompted=samples.samples_by_prompt(rows),
             lags=inside.looks_back(rows),
             layers=inside.layers(rows),
             facts=origin.facts(rows),

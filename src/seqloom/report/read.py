@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from seqloom.core.files import parse_json, read_bytes
 from seqloom.report.columns import LARGEST
-from seqloom.report.comparison import FORMAT, Comparison, Contender, Run, View
-from seqloom.runs.about import marked
-from seqloom.runs.rows import START, damage, lacking, scan
+from seqloom.report.comparison import FORMAT, Candidate, Comparison, Run, View
+from seqloom.runs.about import newest_mark
+from seqloom.runs.rows import START, damage, describe_damage, scan
 
 _LARGEST = 64 << 20
 """bytes that comparison.json may have"""
@@ -34,7 +34,7 @@ def read(out: Path) -> Comparison:
                 f"{out} is a run, not a comparison: give the folder of a comparison, the --out of `seqloom compare`"
             )
         raise FileNotFoundError(f"{path}: no comparison there; `seqloom compare … --out {out}` makes one")
-    comparison = _parsed(path)
+    comparison = _parse_comparison(path)
     contenders = [
         contender.model_copy(update={"seeds": [_run(out, contender, folder) for folder in contender.runs]})
         for contender in comparison.contenders
@@ -42,7 +42,7 @@ def read(out: Path) -> Comparison:
     return comparison.model_copy(update={"contenders": contenders})
 
 
-def _parsed(path: Path) -> Comparison:
+def _parse_comparison(path: Path) -> Comparison:
     """The content of comparison.json. ValueError, which names the file, where it does not fit the format."""
     try:
         raw = parse_json(read_bytes(path, _LARGEST))
@@ -76,12 +76,12 @@ def _check(path: Path, name: str, view: View) -> None:
         raise ValueError(f"{path}: {name}: {view.name} of layer {view.layer}: its values do not fit its axes")
 
 
-def _run(out: Path, contender: Contender, folder: str) -> Run:
+def _run(out: Path, contender: Candidate, folder: str) -> Run:
     """The rows of the run in `folder`, and what is damaged or missing in them."""
     path = out / folder / "metrics.jsonl"
     if not path.exists():
         raise FileNotFoundError(f"{path}: no rows of a run of {contender.name} there; make the comparison again")
-    mark = marked(path.parent / "checkpoints")
+    mark = newest_mark(path.parent / "checkpoints")
     content = scan(path, mark or START)
     losses = [(row["step"], loss) for row in content.rows if (loss := _number(row, LOSS)) is not None]
     held_out = [(row["step"], loss) for row in content.rows if (loss := _number(row, HELD_OUT)) is not None]
@@ -91,7 +91,7 @@ def _run(out: Path, contender: Contender, folder: str) -> Run:
     if content.damaged:
         problems.append(f"{damage(content.damaged)}: left out")
     if mark is not None and not content.complete:
-        problems.append(lacking(content, mark))
+        problems.append(describe_damage(content, mark))
     return Run(folder=folder, losses=losses, held_out=held_out, stages=ends, damage="; ".join(problems) or None)
 
 

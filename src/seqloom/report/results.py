@@ -13,7 +13,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from seqloom.core.files import read_bytes
-from seqloom.runs.rows import checked
+from seqloom.runs.rows import parse_row
 
 RESULTS = "results.jsonl"
 LARGEST = 64 << 20
@@ -49,7 +49,7 @@ def read(out: Path, study: str, schema: type[R]) -> list[R]:
     rows = []
     failed = 0
     for number, line in enumerate(read_bytes(path, LARGEST).splitlines(), 1):
-        row = checked(line)
+        row = parse_row(line)
         if row is None:
             raise ValueError(f"{path}: line {number:,} is damaged: {again}")
         if row.get("failed") is not None:

@@ -53,7 +53,7 @@ class Prompted:
     samples: list[Sample]
 
 
-def prompted(comparison: Comparison) -> list[Prompted]:
+def samples_by_prompt(comparison: Comparison) -> list[Prompted]:
     """The samples by prompt and seed, in the order in which the contenders have them."""
     keys = list(
         dict.fromkeys(
@@ -65,7 +65,7 @@ def prompted(comparison: Comparison) -> list[Prompted]:
             prompt,
             seed,
             [
-                Sample(contender.name, joined(sample.tokens))
+                Sample(contender.name, join_spans(sample.tokens))
                 for contender in comparison.contenders
                 for sample in contender.samples
                 if (sample.prompt, sample.seed) == (prompt, seed)
@@ -75,7 +75,7 @@ def prompted(comparison: Comparison) -> list[Prompted]:
     ]
 
 
-def joined(tokens: Sequence[tuple[str, float]]) -> list[Span]:
+def join_spans(tokens: Sequence[tuple[str, float]]) -> list[Span]:
     """Tokens as spans: a token without a text of its own joins the next one that has one; probabilities are multiplied.
 
     A last character whose bytes are not complete is shown as U+FFFD.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
-from seqloom.report.comparison import LOSS, Column, Comparison, Contender
+from seqloom.report.comparison import LOSS, Candidate, Column, Comparison
 
 
 @final
@@ -25,7 +25,7 @@ class Cell:
 class Row:
     """A contender; those that are matched to it have the same `group`, and `under` is True for them."""
 
-    contender: Contender
+    contender: Candidate
     group: int
     under: bool
     cells: list[Cell]
@@ -69,7 +69,7 @@ def as_csv(comparison: Comparison) -> str:
     return out.getvalue()
 
 
-def _row(contender: Contender, group: int, under: bool, styles: Mapping[str, tuple[int, float | None]]) -> Row:
+def _row(contender: Candidate, group: int, under: bool, styles: Mapping[str, tuple[int, float | None]]) -> Row:
     cells = []
     for name, (digits, best) in styles.items():
         value = contender.value(name)
@@ -78,7 +78,7 @@ def _row(contender: Contender, group: int, under: bool, styles: Mapping[str, tup
     return Row(contender, group, under, cells)
 
 
-def _root(contender: Contender, comparison: Comparison) -> Contender:
+def _root(contender: Candidate, comparison: Comparison) -> Candidate:
     """The contender at the end of the chain of `matched_to`; in a circle, where it was entered."""
     by_name = {contender.name: contender for contender in comparison.contenders}
     chain = [contender]

@@ -7,7 +7,7 @@ from functools import partial
 from seqloom.report.charts.chart import Axis, Chart, Choice, Spec, Table, all_rounded
 from seqloom.report.charts.style import LineStyle
 from seqloom.report.comparison import LOSS, Column, Comparison
-from seqloom.report.measured import measured
+from seqloom.report.measured import list_measured
 from seqloom.report.needs import farthest
 
 PRICES = (
@@ -28,7 +28,7 @@ Point = tuple[float, float, float | None, float | None]
 
 def tradeoffs(rows: Comparison) -> list[Chart]:
     """A chart of the loss over each price that is known."""
-    length = f"{farthest(measured(rows)):,}"
+    length = f"{farthest(list_measured(rows)):,}"
     columns = [column for name in PRICES if (column := rows.column(name.format(length)))]
     charts = []
     for column in columns:

@@ -30,7 +30,7 @@ from seqloom.retrieval.search import write_lists
 from seqloom.retrieval.store import KEYS, LISTS, ORIGIN, VALUES, Store, StoreConfig, config_of, open_store
 from seqloom.runs import manifest
 from seqloom.runs.durable import discard, replace
-from seqloom.runs.layout import differing, make_inside, sealed
+from seqloom.runs.layout import differing, make_inside, seal_settings
 from seqloom.runs.lock import lock
 from seqloom.runs.state import model_hash
 
@@ -95,7 +95,7 @@ def build(
         if not (folder / "entries" / manifest.NAME).is_file():
             _Pass(model, tokens, folder, config).write_entries(batch, windows, show)
             if config.lists is not None:
-                write_lists(folder / "entries" / LISTS, _mapped(folder, config), config.lists, show)
+                write_lists(folder / "entries" / LISTS, _map_keys(folder, config), config.lists, show)
             manifest.seal(folder / "entries")
             sync(folder / "entries")
             discard(folder / "progress.json")
@@ -120,8 +120,10 @@ class _Pass:
         keys = Keys(model)
         try:
             with (
-                appended(self._folder / "entries" / KEYS, entries * config.dim * config.dtype.itemsize) as key_file,
-                appended(self._folder / "entries" / VALUES, entries * 4) as value_file,
+                open_for_appending(
+                    self._folder / "entries" / KEYS, entries * config.dim * config.dtype.itemsize
+                ) as key_file,
+                open_for_appending(self._folder / "entries" / VALUES, entries * 4) as value_file,
                 show("reading", config.entries, "tokens", start=entries) as advance,
                 Rest(model),
             ):
@@ -131,7 +133,7 @@ class _Pass:
                 else:
                     # one window at a time, since the earlier build may have stopped inside a batch of this size
                     single = held_out(self._tokens, config.context, 1, config.stride)
-                    batches = _batched(islice(single, done, None), batch)
+                    batches = _batch_windows(islice(single, done, None), batch)
                 for inputs, targets, keep in batches:
                     new_keys = keys.read(model, inputs.to(model.device))[keep.to(model.device)].cpu()
                     key_file.write(new_keys.numpy().astype(config.dtype).tobytes())
@@ -149,14 +151,14 @@ class _Pass:
         assert entries == config.entries, "a token was left out or read twice"
 
 
-def _batched(rows: Iterator[Rows], batch: int) -> Iterator[Rows]:
+def _batch_windows(rows: Iterator[Rows], batch: int) -> Iterator[Rows]:
     """Batches of up to `batch` windows, from rows of one window each."""
     while windows := list(islice(rows, batch)):
         inputs, targets, keep = (torch.cat(column) for column in zip(*windows, strict=True))
         yield inputs, targets, keep
 
 
-def appended(path: Path, size: int) -> BinaryIO:
+def open_for_appending(path: Path, size: int) -> BinaryIO:
     """The file opened to append to, cut to the `size` bytes that are on disk for sure.
 
     ValueError where it has fewer, and for a link, a FIFO or a device.
@@ -186,9 +188,9 @@ def _prepare(folder: Path, config: StoreConfig) -> None:
         raise ValueError(f"{folder} holds something else than a store: choose another --out")
     make_inside(folder, "entries")
     if not path.exists():
-        replace(path, sealed(config.model_dump(mode="json")))
+        replace(path, seal_settings(config.model_dump(mode="json")))
 
 
-def _mapped(folder: Path, config: StoreConfig) -> np.ndarray:
+def _map_keys(folder: Path, config: StoreConfig) -> np.ndarray:
     """The keys (N, D) of a store, mapped from the disk."""
     return np.memmap(folder / "entries" / KEYS, config.dtype, "r", shape=(config.entries, config.dim))

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from seqloom.core.files import sync
 from seqloom.core.progress import Show, progress
-from seqloom.retrieval.building import appended
+from seqloom.retrieval.building import open_for_appending
 from seqloom.retrieval.progress import Progress, read_progress, write_progress
 from seqloom.retrieval.search import Search, search_of
 from seqloom.retrieval.store import VALUES, Store
@@ -42,7 +42,7 @@ RECORD_SECONDS = 10.0
 Table: TypeAlias = npt.NDArray[np.int32]
 
 
-def followed(store: Store, k: int, show: Show = progress) -> Table:
+def following_tokens(store: Store, k: int, show: Show = progress) -> Table:
     """The tokens (N, k) that followed the k nearest other entries of each entry, memory-mapped.
 
     An entry of which fewer neighbors were found has -1 in their place. A table that is not complete is computed first.
@@ -76,7 +76,7 @@ def _fill(store: Store, k: int, folder: Path, search: Search, show: Show) -> Non
     ends = [*range(0, N, AT_ONCE), N]
     done = read_progress(record, ends).entries
     with (
-        appended(folder / VALUES, done * k * 4) as file,
+        open_for_appending(folder / VALUES, done * k * 4) as file,
         show("looking up neighbors", N, "tokens", start=done) as advance,
     ):
         recorded_at = time.monotonic()

@@ -43,7 +43,7 @@ class StoreLookup(Lookup):
     @override
     @torch.no_grad()
     def read(self, ids: Ids, keep: Keep | None = None) -> Followed:
-        return self._followed(self._keys.read(self._model, ids, keep), keep)
+        return self._following_tokens(self._keys.read(self._model, ids, keep), keep)
 
     @override
     def start(self, batch: int, *, capacity: int | None = None) -> ModelState:
@@ -53,7 +53,7 @@ class StoreLookup(Lookup):
     @torch.no_grad()
     def extend(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Followed, ModelState]:
         keys, state = self._keys.extend(self._model, ids, state, keep)
-        return self._followed(keys, keep), state
+        return self._following_tokens(keys, keep), state
 
     @override
     @torch.no_grad()
@@ -79,7 +79,7 @@ class StoreLookup(Lookup):
         distances = Cost(mul=outputs * N * (D + 1), add=outputs * N * (D + 1), other=outputs * N)
         return replace(self._model.cost(T, per, 0) + squared_norms + distances, params=0)
 
-    def _followed(self, keys: Float[Tensor, "B T D"], keep: Keep | None) -> Followed:
+    def _following_tokens(self, keys: Float[Tensor, "B T D"], keep: Keep | None) -> Followed:
         """The tokens that followed the neighbors of each position; -1 where `keep` is False."""
         if keep is None:
             return self._search_tokens(keys.flatten(0, 1)).view(*keys.shape[:2], -1)
@@ -93,7 +93,7 @@ class StoreLookup(Lookup):
         return torch.where(distances.isinf(), -1, self._store.values[numbers].long()).to(queries.device)
 
 
-def opened(folder: str | Path) -> tuple[Model, Store]:
+def load_store(folder: str | Path) -> tuple[Model, Store]:
     """The model of a store, loaded from the run that the store names, and the store.
 
     FileNotFoundError or ValueError, in one line, as of `open_store`, and where the store names no run.
@@ -111,7 +111,7 @@ def attach(model: Model) -> None:
     ValueError, in one line, if its contents are not those of the store that the model was trained with.
     """
     config: Any = model.config
-    frozen, store = opened(config.store)
+    frozen, store = load_store(config.store)
     if store.config.digest != config.digest:
         raise ValueError(f"{config.store} is another store than the model was trained with: put that one back")
     model.take_lookup(StoreLookup(frozen.to(model.device), store, config.k))

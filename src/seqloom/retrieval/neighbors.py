@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
 
-from seqloom.core.arguments import described
+from seqloom.core.arguments import describe_value
 from seqloom.core.config import Config
 from seqloom.core.model import Model
 from seqloom.core.shapes import Ids, Keep
@@ -74,7 +74,7 @@ class Neighbors:
         """The k nearest keys of each kept token that the model read last."""
         return self._search.nearest(self._keys.latest[keep.to(self._keys.latest.device)], k)
 
-    def followed(self, numbers: Int[Tensor, "Q k"]) -> Int[Tensor, "Q k"]:
+    def following_tokens(self, numbers: Int[Tensor, "Q k"]) -> Int[Tensor, "Q k"]:
         """The tokens that followed the keys of these numbers."""
         return self._store.values[numbers].long()
 
@@ -82,7 +82,7 @@ class Neighbors:
         """-ln p of the targets where `keep` is True, 0 elsewhere; `model_nats` is the model's own -ln p_LM."""
         distances, numbers = self.nearest(keep, self.mix.k)
         weights = self._shares(distances)
-        hits = self.followed(numbers) == targets[keep].cpu()[:, None]
+        hits = self.following_tokens(numbers) == targets[keep].cpu()[:, None]
         p = torch.where(hits, weights, 0.0).sum(1)
         weight = torch.where(distances[:, 0].isinf(), 0.0, self.mix.weight)  # λ, or 0 where no neighbor was found
         model_p = torch.exp(-model_nats[keep].cpu().double())
@@ -95,11 +95,11 @@ class Neighbors:
         beyond = distances[:, :1] - distances.double()  # to the nearest, so that no temperature makes all of them 0
         return torch.softmax(beyond / self.mix.temperature, 1)
 
-    def mixed(self, logits: Float[Tensor, "B W"]) -> Float[Tensor, "B W"]:
+    def mix_logits(self, logits: Float[Tensor, "B W"]) -> Float[Tensor, "B W"]:
         """ln p of every token that may come next, given the model's logits after the tokens that it read last."""
         distances, numbers = self._search.nearest(self._keys.last_token, self.mix.k)
         weights = self._shares(distances)
-        p = torch.zeros(logits.shape, dtype=torch.float64).scatter_add_(1, self.followed(numbers), weights)
+        p = torch.zeros(logits.shape, dtype=torch.float64).scatter_add_(1, self.following_tokens(numbers), weights)
         model_log_p = logits.double().cpu().log_softmax(1)
         mixed = torch.logaddexp(p.log() + math.log(self.mix.weight), model_log_p + math.log1p(-self.mix.weight))
         has_neighbors = distances[:, :1].isfinite()
@@ -109,4 +109,4 @@ class Neighbors:
 def require_neighbors(neighbors: Any) -> None:
     """Raises TypeError unless it is a Neighbors or None."""
     if neighbors is not None and not isinstance(neighbors, Neighbors):
-        raise TypeError(f"neighbors are a seqloom.retrieval.neighbors.Neighbors, not {described(neighbors)}")
+        raise TypeError(f"neighbors are a seqloom.retrieval.neighbors.Neighbors, not {describe_value(neighbors)}")

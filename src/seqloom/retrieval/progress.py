@@ -10,9 +10,9 @@ from typing import final
 from pydantic import Field
 
 from seqloom.core.config import Config
-from seqloom.retrieval.store import described, read_sealed
+from seqloom.retrieval.store import parse_settings, read_sealed
 from seqloom.runs.durable import replace
-from seqloom.runs.layout import sealed
+from seqloom.runs.layout import seal_settings
 
 
 @final
@@ -30,7 +30,7 @@ def read_progress(path: Path, ends: Sequence[int]) -> Progress:
     """
     if not path.exists():
         return Progress()
-    progress: Progress = described(Progress, read_sealed(path), path)
+    progress: Progress = parse_settings(Progress, read_sealed(path), path)
     if progress.parts >= len(ends) or ends[progress.parts] != progress.entries:
         said = f"{progress.entries:,} tokens in {progress.parts:,} parts"
         raise ValueError(f"{path} says {said}, which no build writes: move it away, and the build begins anew")
@@ -39,4 +39,4 @@ def read_progress(path: Path, ends: Sequence[int]) -> Progress:
 
 def write_progress(path: Path, progress: Progress) -> None:
     """Records what is flushed to disk."""
-    replace(path, sealed(progress.model_dump(mode="json")))
+    replace(path, seal_settings(progress.model_dump(mode="json")))

@@ -25,7 +25,7 @@ from seqloom.core.model import Model
 from seqloom.retrieval.keys import key_width
 from seqloom.runs import manifest
 from seqloom.runs.durable import replace
-from seqloom.runs.layout import identity, sealed
+from seqloom.runs.layout import identity, seal_settings
 from seqloom.runs.manifest import Damaged
 from seqloom.runs.state import model_hash
 
@@ -104,16 +104,16 @@ class Store:
         """What `seqloom knn tune` chose, or the paper's values. ValueError for a file that was altered."""
         path = self.folder / "tuned.json"
         if path.exists():
-            mix: Mix = described(Mix, read_sealed(path).get("mix"), path)
+            mix: Mix = parse_settings(Mix, read_sealed(path).get("mix"), path)
         else:
             mix = Mix(k=min(Mix().k, self.config.entries))
         self.require(mix.k)
         return mix
 
-    def tuned(self, mix: Mix, losses: dict[str, float]) -> None:
+    def write_tuning(self, mix: Mix, losses: dict[str, float]) -> None:
         """Writes tuned.json: the chosen mix, and the losses that it was chosen by."""
         self.require(mix.k)
-        replace(self.folder / "tuned.json", sealed({"mix": mix.model_dump(mode="json"), "losses": losses}))
+        replace(self.folder / "tuned.json", seal_settings({"mix": mix.model_dump(mode="json"), "losses": losses}))
 
     def require(self, k: int) -> None:
         """ValueError where it holds fewer than k entries."""
@@ -154,11 +154,11 @@ def config_of(folder: Path) -> StoreConfig:
     path = folder / "store.json"
     if not path.is_file():
         raise FileNotFoundError(f"{folder} is no store: it has no store.json; `seqloom knn build` makes one")
-    config: StoreConfig = described(StoreConfig, read_sealed(path), path)
+    config: StoreConfig = parse_settings(StoreConfig, read_sealed(path), path)
     return config
 
 
-def described(kind: type[Config], values: Any, path: Path) -> Any:
+def parse_settings(kind: type[Config], values: Any, path: Path) -> Any:
     """The values of a file as settings of a kind. ValueError, which names the file, where they are none."""
     try:
         return read(kind, values)
@@ -176,6 +176,6 @@ def read_sealed(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ValueError(f"{path} holds no settings: build the store again")
     values.pop("sha256", None)
-    if data != sealed(values):
+    if data != seal_settings(values):
         raise ValueError(f"{path} is altered: its sha256 is not that of its contents: build the store again")
     return values

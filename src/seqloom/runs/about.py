@@ -54,7 +54,7 @@ def describe(path: Path) -> About:
     return about
 
 
-def marked(checkpoints: Path) -> Mark | None:
+def newest_mark(checkpoints: Path) -> Mark | None:
     """The mark of the rows that the newest good checkpoint counts; None without one, or where it counts no rows."""
     for path in steps.newest_first(checkpoints):
         try:

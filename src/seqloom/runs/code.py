@@ -39,7 +39,7 @@ def codes(settings: BaseModel) -> Codes:
     return dict(sorted(found.items()))
 
 
-def merged(several: Iterable[BaseModel]) -> Codes:
+def merge_codes(several: Iterable[BaseModel]) -> Codes:
     """`codes` of several settings together."""
     return {name: code for settings in several for name, code in codes(settings).items()}
 
@@ -63,7 +63,7 @@ def parts(settings: object) -> Iterator[BaseModel]:
             yield from parts(value)
 
 
-def changed(before: Mapping[str, Any], now: Codes) -> list[str]:
+def changed_kinds(before: Mapping[str, Any], now: Codes) -> list[str]:
     """The kinds whose code was another one before.
 
     Ours were at version 1 where nothing was written. Of a foreign kind nothing is known then, so that it is not named.
@@ -73,7 +73,7 @@ def changed(before: Mapping[str, Any], now: Codes) -> list[str]:
     return sorted(name for name, code in earlier.items() if now.get(name, 1) != code)
 
 
-def unwritten(before: Mapping[str, Any], now: Codes) -> list[str]:
+def unwritten_kinds(before: Mapping[str, Any], now: Codes) -> list[str]:
     """The foreign kinds of whose code nothing was written before."""
     return sorted(name for name, code in now.items() if isinstance(code, str) and name not in before)
 
@@ -121,7 +121,7 @@ def _digest(classes: tuple[type[Any], ...], version: int) -> str:
     """The digest of the sources of the classes, of which the first derives from all others."""
     if any(kind.__module__ == notebook_source.MAIN for kind in classes):
         return _read(classes, version)
-    return _kept(classes, version)
+    return _cached_read(classes, version)
 
 
 def _read(classes: tuple[type[Any], ...], version: int) -> str:
@@ -132,5 +132,5 @@ def _read(classes: tuple[type[Any], ...], version: int) -> str:
     return sha256(canonical(found).encode()).hexdigest()
 
 
-_kept = cache(_read)
+_cached_read = cache(_read)
 """`_read`, once for each class: what was imported does not change with its file"""

@@ -27,7 +27,7 @@ __all__ = [
     "make_inside",
     "open_run",
     "read_json",
-    "sealed",
+    "seal_settings",
     "tokenizer_digest",
     "write_json",
 ]
@@ -87,7 +87,7 @@ class Run:
                 f"{self.folder} is not a run: its config.json has no sha256, so seqloom did not write it; "
                 "give another folder"
             )
-        if data != sealed(settings):
+        if data != seal_settings(settings):
             raise ValueError(f"{self.config} is altered: its sha256 is not that of its settings: {_ADVICE}")
         return settings
 
@@ -152,7 +152,7 @@ def tokenizer_digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def sealed(settings: Mapping[str, Any]) -> bytes:
+def seal_settings(settings: Mapping[str, Any]) -> bytes:
     """The contents of a config.json: the settings, and their digest at the end. Raises ValueError as `plain` does."""
     plain(settings)
     return (json.dumps({**settings, "sha256": identity(settings)}, indent=2, allow_nan=False) + "\n").encode()
@@ -184,7 +184,7 @@ def open_run(folder: str | Path, config: Mapping[str, Any], create: bool = True)
     try:
         remove_stale(run.folder)
         if not run.config.exists():
-            replace(run.config, sealed(config))
+            replace(run.config, seal_settings(config))
     except OSError as error:
         raise ValueError(f"cannot write in {run.folder} ({error.strerror}): choose another --out") from error
     return run

@@ -62,21 +62,21 @@ def lock(folder: str | Path) -> Iterator[None]:
             os.close(descriptor)
 
 
-def held(folder: str | Path) -> bool:
+def is_held(folder: str | Path) -> bool:
     """Whether a process holds the run in `folder` now; changes nothing."""
     try:
         descriptor = os.open(Path(folder) / "lock", os.O_RDONLY | GUARDS | NOT_A_LINK)
     except OSError:
         return False
     try:
-        return not _locked(descriptor)
+        return not _lock_file(descriptor)
     except OSError:
         return True
     finally:
         os.close(descriptor)  # which gives the lock back
 
 
-def _locked(descriptor: int) -> bool:
+def _lock_file(descriptor: int) -> bool:
     """Locks the open file unless another process has locked it; OSError where the system cannot lock it."""
     for attempt in range(_TRIES):
         if attempt:
@@ -89,7 +89,7 @@ def _locked(descriptor: int) -> bool:
 def _take(descriptor: int, folder: str | Path) -> None:
     """Locks the open file and writes this process's number into it; ValueError where another process has the lock."""
     try:
-        taken = _locked(descriptor)
+        taken = _lock_file(descriptor)
     except OSError as error:
         raise ValueError(f"cannot lock the run in {folder} ({error.strerror}): choose another --out") from error
     if not taken:

@@ -32,7 +32,7 @@ class Damaged(ValueError):
 def seal(folder: Path) -> None:
     """Writes the manifest over all files that lie in `folder`; they must be on the disk already."""
     files = {path.name: {"sha256": _sum(path), "size": path.stat().st_size} for path in sorted(folder.iterdir())}
-    write_new(folder / NAME, _sealed({"files": files, "format": FORMAT}))
+    write_new(folder / NAME, _seal_body({"files": files, "format": FORMAT}))
 
 
 def verify(folder: Path) -> dict[str, int]:
@@ -155,12 +155,12 @@ def _read(folder: Path) -> dict[str, dict[str, Any]]:
 def _is_sealed(body: dict[str, Any], text: bytes) -> bool:
     """Whether `text` is, byte for byte, the manifest of this body."""
     try:
-        return text == _sealed(body)
+        return text == _seal_body(body)
     except ValueError:  # a number too large for a float
         return False
 
 
-def _sealed(body: dict[str, Any]) -> bytes:
+def _seal_body(body: dict[str, Any]) -> bytes:
     """The text of a manifest: the body with its own sha256, as canonical JSON."""
     return (canonical({**body, "sha256": sha256(canonical(body).encode()).hexdigest()}) + "\n").encode()
 

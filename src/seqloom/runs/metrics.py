@@ -16,7 +16,7 @@ from typing import Any, Self, final
 
 from seqloom.core.files import open_regular, read_bytes
 from seqloom.runs.durable import plain, replace
-from seqloom.runs.rows import LARGEST, START, Mark, damage, encode, lacking, scan
+from seqloom.runs.rows import LARGEST, START, Mark, damage, describe_damage, encode, scan
 
 
 @final
@@ -30,7 +30,7 @@ class Metrics:
     def __init__(self, path: str | Path, say: Callable[[str], None] | None = None, *, mark: Mark | None = None) -> None:
         self._path = Path(path)
         self._say = say or (lambda line: print(line, file=sys.stderr, flush=True))
-        data = self._repaired(mark)
+        data = self._repair_file(mark)
         self._rows = data.count(b"\n")
         self._digest = sha256(data)
         self._file = open_regular(self._path, "ab", follow=False)
@@ -75,7 +75,7 @@ class Metrics:
     ) -> None:
         self.close()
 
-    def _repaired(self, mark: Mark | None) -> bytes:
+    def _repair_file(self, mark: Mark | None) -> bytes:
         """Drops from the file the lines that do not stay; returns those that do."""
         if not self._path.exists() and mark in (None, START):
             return b""
@@ -84,9 +84,9 @@ class Metrics:
         except FileNotFoundError:
             raise ValueError(f"{self._path} is missing: restore it, or train in another --out") from None
         if mark is None and content.damaged:
-            raise _damaged(self._path, content.damaged)
+            raise _damage_error(self._path, content.damaged)
         if mark is not None and not content.complete:
-            raise ValueError(f"{self._path}: {lacking(content, mark)}: restore it, or train in another --out")
+            raise ValueError(f"{self._path}: {describe_damage(content, mark)}: restore it, or train in another --out")
         if content.torn:
             self._say(f"{self._path}: the last line was torn (the process was killed in the middle of it): dropped")
         data = read_bytes(self._path, LARGEST)
@@ -100,11 +100,11 @@ def read(path: str | Path) -> list[dict[str, Any]]:
     """The rows of a run. A torn last line is left out; a damaged row is a ValueError with the number of its line."""
     content = scan(Path(path))
     if content.damaged:
-        raise _damaged(path, content.damaged)
+        raise _damage_error(path, content.damaged)
     return content.rows
 
 
-def _damaged(path: str | Path, lines: list[int]) -> ValueError:
+def _damage_error(path: str | Path, lines: list[int]) -> ValueError:
     return ValueError(f"{path}: {damage(lines)}: restore it, or train in another --out")
 
 

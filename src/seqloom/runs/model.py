@@ -17,7 +17,7 @@ from seqloom.core.model_config import ModelConfig
 from seqloom.models.foreign import load as foreign
 from seqloom.models.kinds import model_config
 from seqloom.runs import checkpoint, steps
-from seqloom.runs.code import as_meta, changed, changed_words, codes, of_meta
+from seqloom.runs.code import as_meta, changed_kinds, changed_words, codes, of_meta
 from seqloom.runs.layout import Run, find_run, open_run, tokenizer_digest
 from seqloom.runs.lock import lock
 
@@ -68,7 +68,7 @@ def load(folder: str | Path, *, step: int | None = None, device: str | torch.dev
             raise ValueError(f"{run.folder} is a model of transformers, which has no steps: leave out step")
         return foreign.load(run.folder, device), run
     config = config_of(run)
-    weights = described(run, config)
+    weights = describe_weights(run, config)
     require_memory(
         f"loading the model in {run.folder}",
         2 * sum(tensor.nbytes for tensor in weights.values()),  # those of the file, and those of the model
@@ -78,7 +78,7 @@ def load(folder: str | Path, *, step: int | None = None, device: str | torch.dev
     if saved.meta.get("run") != run.identity:
         raise ValueError(f"{saved.path} belongs to other settings than {run.config}: put the right config.json back")
     _require_fit(weights, saved, sized=not config.grows)  # before it is built: many layers take long
-    edited = changed(of_meta(saved.meta), codes(config))
+    edited = changed_kinds(of_meta(saved.meta), codes(config))
     if edited:
         print(f"{changed_words(edited)} {run.folder} was saved: the model computes something else", file=sys.stderr)
     model = config.build().to(dtype(run))
@@ -127,7 +127,7 @@ def dtype(run: Run) -> torch.dtype:
     return torch.float64 if any(section.get("precision") == "float64" for section in sections) else torch.float32
 
 
-def described(run: Run, config: ModelConfig) -> dict[str, torch.Tensor]:
+def describe_weights(run: Run, config: ModelConfig) -> dict[str, torch.Tensor]:
     """The weights of a model of these settings, by name, without memory.
 
     ValueError where a size is beyond those of torch.

@@ -42,7 +42,7 @@ def sources(module: str) -> Sources:
             is_package = spec.submodule_search_locations is not None
             found[name], imports = _read(path, name if is_package else name.rpartition(".")[0])
             if is_package:
-                found |= {f"{name}/{file.name}": _read(file, name)[0] for file in _compiled(path.parent)}
+                found |= {f"{name}/{file.name}": _read(file, name)[0] for file in _compiled_sources(path.parent)}
             waiting += [other for other in imports if _is_own(other, module)]
     return found
 
@@ -68,7 +68,7 @@ def _is_own(name: str, module: str) -> bool:
     return bool(set(distributions.get(top, ())) & set(distributions.get(own, ())))
 
 
-def installed(module: str) -> bool:
+def is_installed(module: str) -> bool:
     """Whether a module is Python's, seqloom's or of an installed package, whose files nobody edits."""
     top = module.partition(".")[0]
     spec = _spec(top)
@@ -87,7 +87,7 @@ def _read(path: Path, package: str) -> tuple[str, list[str]]:
 @lru_cache(maxsize=4096)
 def _read_once(path: Path, changed_at: int, size: int, package: str) -> tuple[str, list[str]]:
     data = path.read_bytes()
-    tree = parsed(data) if path.suffix == ".py" else None
+    tree = parse_source(data) if path.suffix == ".py" else None
     if tree is None:
         return sha256(data).hexdigest(), []
     return tree_digest(tree), list(dict.fromkeys(_imports(tree, package)))
@@ -142,7 +142,7 @@ def _imports(tree: ast.AST, package: str) -> Iterator[str]:
                 yield called
 
 
-def parsed(source: bytes | str) -> ast.Module | None:
+def parse_source(source: bytes | str) -> ast.Module | None:
     """The syntax tree of a text; None where it is not Python, as a template may be."""
     try:
         with warnings.catch_warnings():
@@ -175,7 +175,7 @@ def _spec(name: str) -> ModuleSpec | None:
         return None
 
 
-def _compiled(folder: Path) -> list[Path]:
+def _compiled_sources(folder: Path) -> list[Path]:
     """The files of a folder that a compiler reads."""
     return sorted(file for file in folder.iterdir() if file.suffix in COMPILED and file.is_file())
 

@@ -17,7 +17,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from seqloom.runs import module_source
-from seqloom.runs.module_source import Sources, parsed, tree_digest
+from seqloom.runs.module_source import Sources, parse_source, tree_digest
 
 MAIN = "__main__"
 
@@ -32,7 +32,7 @@ def sources(kind: type[Any]) -> Sources:
         if name in found:
             continue
         if isinstance(value, type | FunctionType) and value.__module__ == MAIN:
-            found[name], named = _defined(value)
+            found[name], named = _digest_definition(value)
             waiting += [(other, names[other]) for other in named if other in names]
         elif _is_plain(value):
             found[name] = sha256(repr(value).encode()).hexdigest()
@@ -51,16 +51,16 @@ def _is_plain(value: object) -> bool:
 def _of_module(value: object) -> Sources:
     """The digests of a module that lies next to the notebook, or in which an object that it names was defined."""
     module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-    if not isinstance(module, str) or module == MAIN or module not in sys.modules or module_source.installed(module):
+    if not isinstance(module, str) or module == MAIN or module not in sys.modules or module_source.is_installed(module):
         return {}
     return module_source.sources(module)
 
 
-def _defined(value: Any) -> tuple[str, set[str]]:
+def _digest_definition(value: Any) -> tuple[str, set[str]]:
     """The digest of the source of a class or function, and the names in it; by its compiled code without a source."""
     codes = list(_codes(value))
     for code in codes:
-        tree = parsed("".join(linecache.getlines(code.co_filename)))  # a cell's text is there too
+        tree = parse_source("".join(linecache.getlines(code.co_filename)))  # a cell's text is there too
         for node in ast.walk(tree) if tree is not None else ():
             if getattr(node, "name", None) == value.__name__ and _contains(node, code.co_firstlineno):
                 return tree_digest(node), {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}

@@ -103,13 +103,13 @@ def encode(row: Mapping[str, Any]) -> bytes:
 
 def decode(line: bytes) -> dict[str, Any] | None:
     """The row of a line without its line end; None where it is damaged, or has no whole `step` of at least 0."""
-    row = checked(line)
+    row = parse_row(line)
     if row is None or type(row.get("step")) is not int or not 0 <= row["step"] < 2**53:
         return None
     return row
 
 
-def checked(line: bytes) -> dict[str, Any] | None:
+def parse_row(line: bytes) -> dict[str, Any] | None:
     """The JSON object of a line without its line end and its checksum; None where it is damaged."""
     end = _END.search(line[-24:])
     if end is None:
@@ -124,7 +124,7 @@ def checked(line: bytes) -> dict[str, Any] | None:
     return row if isinstance(row, dict) else None
 
 
-def lacking(content: Content, mark: Mark) -> str:
+def describe_damage(content: Content, mark: Mark) -> str:
     """The damage to the rows that a mark counts, in a few words."""
     damaged = [number for number in content.damaged if number <= mark.rows]
     wrong = [damage(damaged)] if damaged else []

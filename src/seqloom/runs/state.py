@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from seqloom.core.model import Model
-from seqloom.core.state import ModelState, bounded, filled, flat, length_of
+from seqloom.core.state import ModelState, bound_state, fill_state, flat, length_of
 from seqloom.runs import checkpoint
 from seqloom.runs.code import codes
 from seqloom.runs.durable import canonical
@@ -23,7 +23,7 @@ def save_state(model: Model, state: ModelState, folder: str | Path) -> Path:
 
     A state of as many tokens in the same folder is replaced. Raises as `checkpoint.save` does.
     """
-    tokens = length_of(bounded(state.extra)).bound
+    tokens = length_of(bound_state(state.extra)).bound
     assert tokens is not None, "a saved state has values"
     meta = {"model": model_hash(model), "state": FORMAT}
     return checkpoint.save(folder, tokens, {"state": flat(model.trim(state))}, meta)
@@ -42,7 +42,7 @@ def load_state(model: Model, path: str | Path) -> ModelState:
     device = model.device
     tensors = {name: tensor.to(device) for name, tensor in saved.tensors["state"].items()}
     try:
-        return filled(model.start(1), tensors)
+        return fill_state(model.start(1), tensors)
     except ValueError as error:
         raise ValueError(f"{path} is no state of this model: {error}") from None
 

@@ -42,7 +42,7 @@ def whole(folder: Path) -> dict[int, Path]:
 
 def half_replaced(folder: Path) -> dict[int, Path]:
     """The checkpoints that were being replaced and whose replacement does not exist yet, by step."""
-    return {step: path for step, path in _replaced(folder).items() if not (folder / name_of(step)).exists()}
+    return {step: path for step, path in _replaced_folders(folder).items() if not (folder / name_of(step)).exists()}
 
 
 def newest_first(folder: Path) -> list[Path]:
@@ -74,13 +74,13 @@ def repair(folder: Path) -> None:
     for step, path in half_replaced(folder).items():
         os.rename(path, folder / name_of(step))
         sync(folder)
-    delete(list(_replaced(folder).values()))
+    delete(list(_replaced_folders(folder).values()))
     remove_stale(folder)
 
 
 def quarantine(path: Path) -> Path:
     """Moves a damaged checkpoint aside, and returns its new path."""
-    damaged = _unused(path.with_name(f"damaged-{path.name}"))
+    damaged = _unused_path(path.with_name(f"damaged-{path.name}"))
     os.rename(path, damaged)
     sync(path.parent)
     return damaged
@@ -88,7 +88,7 @@ def quarantine(path: Path) -> Path:
 
 def delete(paths: list[Path]) -> None:
     """Deletes checkpoints; each loses its name first, so that a half-deleted one is never taken for a whole one."""
-    temporaries = [_unused(path.with_name(f"deleted-{path.name}"), f".tmp-{os.getpid()}") for path in paths]
+    temporaries = [_unused_path(path.with_name(f"deleted-{path.name}"), f".tmp-{os.getpid()}") for path in paths]
     for path, temporary in zip(paths, temporaries, strict=True):
         os.rename(path, temporary)
     for parent in {path.parent for path in paths}:
@@ -97,13 +97,13 @@ def delete(paths: list[Path]) -> None:
         discard(temporary)
 
 
-def _replaced(folder: Path) -> dict[int, Path]:
+def _replaced_folders(folder: Path) -> dict[int, Path]:
     """The folders named `replaced-step_…`, by step."""
     entries = ((step_of(Path(path.name.removeprefix("replaced-"))), path) for path in folder.glob("replaced-step_*"))
     return {step: path for step, path in entries if step is not None}
 
 
-def _unused(path: Path, suffix: str = "") -> Path:
+def _unused_path(path: Path, suffix: str = "") -> Path:
     """`path` with the suffix, or, where that exists, with -2, -3, … before it."""
     numbers = ("", *(f"-{n}" for n in range(2, 10_000)))
     candidates = (path.with_name(f"{path.name}{number}{suffix}") for number in numbers)

@@ -70,7 +70,7 @@ def read_tensors(path: Path, names: Iterable[str], complex_names: Iterable[str])
 
     `Damaged`, in one line, for any other file, and where a tensor is missing or is not a pair of reals.
     """
-    stored = _loaded(path)
+    stored = _load_tensors(path)
     pairs = set(complex_names)
     tensors: dict[str, Tensor] = {}
     for name in names:
@@ -85,7 +85,7 @@ def read_tensors(path: Path, names: Iterable[str], complex_names: Iterable[str])
     return tensors
 
 
-def _loaded(path: Path) -> dict[str, Tensor]:
+def _load_tensors(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file as they are stored; `Damaged` for any other file."""
     with open_regular(path, follow=False) as file:
         header = int.from_bytes(file.read(8), "little")

@@ -19,20 +19,20 @@ from typing_extensions import override
 
 from seqloom.analysis.measure import Timing, race
 from seqloom.analysis.origin import machine
-from seqloom.analysis.others import loaded, watch
+from seqloom.analysis.others import is_loaded, watch
 from seqloom.core.config import suggestion
-from seqloom.core.device import chosen
+from seqloom.core.device import choose_device
 from seqloom.core.mixer import Mixer
 from seqloom.core.progress import Say, Show
 from seqloom.mixers import kinds
 from seqloom.ops import backends
-from seqloom.runs.code import Codes, merged
-from seqloom.studies.agree import require_agreement
-from seqloom.studies.contenders import contender
-from seqloom.studies.noise import training_step
+from seqloom.runs.code import Codes, merge_codes
+from seqloom.studies.candidates import parse_candidate
+from seqloom.studies.check_outputs import require_agreement
+from seqloom.studies.random_batches import training_step
 from seqloom.studies.runner import run
 from seqloom.studies.study import Cell, Row, Study
-from seqloom.studies.subjects import TOKENS, WHAT, Run, Tokens, forward, require_sizes, sublayer
+from seqloom.studies.timed_functions import TOKENS, WHAT, Run, Tokens, forward, require_sizes, sublayer
 from seqloom.training.config import RunConfig
 from seqloom.training.settings import resolve
 
@@ -107,7 +107,7 @@ class Bench(Cell):
     @property
     @override
     def code(self) -> Codes:
-        return merged(self.configs.values())
+        return merge_codes(self.configs.values())
 
     def run(self, folder: Path, say: Say, show: Show) -> Sequence[Timed]:
         """A row for each mixer, the quickest first."""
@@ -121,7 +121,7 @@ class Bench(Cell):
             end_watch = watch()
             with show("timing", self.repeats * len(runs), "runs") as advance:
                 times = race(runs, self.repeats, warm=WARM, after=advance)
-            busy = loaded(end_watch())
+            busy = is_loaded(end_watch())
         rows = [self._row(name, times, backends_used[name], busy) for name in self.configs]
         return sorted(rows, key=lambda row: row.ms_median)
 
@@ -140,7 +140,7 @@ class Bench(Cell):
         return Timed(
             mixer=name,
             what=self.what,
-            dim=config.layered.dim,
+            dim=config.layered_model.dim,
             context=config.model.context,
             batch=config.training.batch,
             ms_median=ms * time.median,
@@ -204,7 +204,7 @@ def _config(name: str, preset: str, what: str, sizes: Mapping[str, int | None]) 
     kind = kinds().get(name.partition(":")[0])
     if what != "step" and kind is not None and kind.traits.causal == "never":
         preset = "encoder/small"
-    config = resolve(preset, ["data.source=stories", *contender(name).changes, *changes])
+    config = resolve(preset, ["data.source=stories", *parse_candidate(name).changes, *changes])
     with torch.device("meta"):
         mixer = _mixer(config)
     require_sizes(name, mixer, config.training.batch, config.model.context, what)
@@ -219,14 +219,14 @@ def _with_defaults(sizes: Mapping[str, int | None]) -> dict[str, int | None]:
 
 def _mixer(config: RunConfig) -> Mixer:
     """The mixer of the first layer, in its causal form, or in its bidirectional form if it has no causal one."""
-    sizes = config.layered
+    sizes = config.layered_model
     settings = sizes.mixers[0]
     return settings.build(sizes.dim, sizes.context, causal=settings.traits.causal != "never")
 
 
 def _checked_function(name: str, config: RunConfig, what: str) -> tuple[Run, dict[str, list[str]]]:
     """The function to be timed, and the backends that it runs. ValueError where the mixer is wrong on them."""
-    sizes, device = config.layered, chosen(config.training.device)
+    sizes, device = config.layered_model, choose_device(config.training.device)
     mixer = _mixer(config).to(device)
     tokens = sizes.context + (what == "token")
     x = torch.randn(config.training.batch, tokens, sizes.dim, device=device)
@@ -237,7 +237,7 @@ def _checked_function(name: str, config: RunConfig, what: str) -> tuple[Run, dic
         with backends.use(**config.backends):
             timed_function()
 
-    with backends.recorded() as backends_used:
+    with backends.record_backends() as backends_used:
         with_backends()
     require_agreement(name, mixer, x, backends_used, what)
     return with_backends, backends_used

@@ -48,7 +48,7 @@ COLUMNS: dict[str, tuple[str, str, str]] = {
 }
 
 
-def described(names: list[str]) -> list[dict[str, Any]]:
+def describe_columns(names: list[str]) -> list[dict[str, Any]]:
     """The columns with these names, in the order of the table."""
     return [_column(name, unit, better, meaning) for name, (unit, better, meaning) in COLUMNS.items() if name in names]
 

@@ -22,14 +22,14 @@ from seqloom.data.prepare import Corpus
 from seqloom.data.probes import probe
 from seqloom.data.tokenizer import require_utf8
 from seqloom.evaluation.stories import floor
-from seqloom.studies.contender_cell import ContenderCell, trained_run
-from seqloom.studies.contenders import Contender, Size, Sizing, sized
+from seqloom.studies.candidate_cell import CandidateCell, trained_run
+from seqloom.studies.candidates import Candidate, Size, Sizing, resize_candidate
 from seqloom.studies.decoding import Decoding, require_lengths
 from seqloom.studies.pictures import tokens_of_views
-from seqloom.studies.portrait import PortraitCell
 from seqloom.studies.race import Race
 from seqloom.studies.recall import Recall
 from seqloom.studies.results import Results
+from seqloom.studies.samples import SamplesCell
 from seqloom.studies.study import Cell, Study, scoring
 from seqloom.training.config import RunConfig
 from seqloom.training.preparation import identity, with_corpus, with_text
@@ -51,7 +51,7 @@ class Match:
     """Adds, for each contender, the `peer` resized to equal it in a quantity."""
 
     equal: Equal
-    peer: Contender
+    peer: Candidate
     by: By | None = None
 
 
@@ -63,7 +63,7 @@ class Compare:
     Raises ValueError, before anything is trained, for repeated names and settings that do not fit.
     """
 
-    contenders: Sequence[Contender]
+    contenders: Sequence[Candidate]
     preset: str
     changes: Sequence[str] = ()
     source: str | None = None
@@ -78,7 +78,7 @@ class Compare:
     """with `--all`: the reasons why mixers do not fit this size, by mixer"""
     probes_left_out: dict[tuple[str, str], str] = field(default_factory=dict, compare=False)
     """the reasons why mixers do not fit a probe, by (mixer, probe); the grid of the probes fills it in"""
-    _configs: dict[Contender, RunConfig] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _configs: dict[Candidate, RunConfig] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         names = [contender.name for contender in self.contenders]
@@ -104,26 +104,26 @@ class Compare:
         return Study("compare", shared, self.stages)
 
     @cached_property
-    def _prepared(self) -> tuple[RunConfig, Corpus]:
+    def _prepare_corpus(self) -> tuple[RunConfig, Corpus]:
         first = next((contender for contender in self.contenders if not contender.counting), self.contenders[0])
         return with_text(resolve(self.preset, [*first.fitting(self.changes), *first.changes], self.source))
 
     @property
     def base(self) -> RunConfig:
         """The settings of the first contender that is trained by gradients, if any, with the vocabulary of the text."""
-        return self._prepared[0]
+        return self._prepare_corpus[0]
 
     @property
     def corpus(self) -> Corpus:
         """The prepared text."""
-        return self._prepared[1]
+        return self._prepare_corpus[1]
 
     @cached_property
     def floor(self) -> float | None:
         """A lower bound of any causal model's loss in nats per token; None for a text without a known grammar."""
         return floor(self.corpus.held_out, self.corpus.tokenizer) if self.base.training.objective.causal else None
 
-    def config(self, contender: Contender, seed: int = 0) -> RunConfig:
+    def config(self, contender: Candidate, seed: int = 0) -> RunConfig:
         """The settings of a run.
 
         A setting of the recipe that the mixer does not have is dropped, with a printed line.
@@ -142,7 +142,7 @@ class Compare:
         """Stages: sizes that must be measured, then trainings, then measurements of the trained models."""
         if self.match is not None and self.match.equal == "time":
             yield list(self._sizings())
-        contenders = self.sized(results)
+        contenders = self.sized_candidates(results)
         runs = {contender.name: [self._run(contender, seed) for seed in range(self.seeds)] for contender in contenders}
         yield [runs[contender.name][seed] for seed in range(self.seeds) for contender in contenders]
         trained = {
@@ -150,7 +150,7 @@ class Compare:
             for contender in contenders
             if (run := trained_run(runs[contender.name], results)) is not None
         }
-        measurements: list[Cell] = [self._portrait(contender, run) for contender, run in trained.items()]
+        measurements: list[Cell] = [self._samples_cell(contender, run) for contender, run in trained.items()]
         measurements += self._probes()
         if trained:
             configs = {contender.name: self.config(contender) for contender in trained}
@@ -163,7 +163,7 @@ class Compare:
         ]
         yield measurements
 
-    def sized(self, results: Results) -> list[Contender]:
+    def sized_candidates(self, results: Results) -> list[Candidate]:
         """All contenders, and the resized ones whose size is known so far."""
         if self.match is None:
             return list(self.contenders)
@@ -171,7 +171,7 @@ class Compare:
             sizes = results.of(Size)
             return [
                 *self.contenders,
-                *(Contender(size.name, tuple(size.changes), size.matched_to, size.matched) for size in sizes),
+                *(Candidate(size.name, tuple(size.changes), size.matched_to, size.matched) for size in sizes),
             ]
         match = self.match
         peer_config = self.config(match.peer)
@@ -179,11 +179,11 @@ class Compare:
         return [
             *self.contenders,
             *(
-                sized(
+                resize_candidate(
                     match.peer,
-                    peer_config.layered,
+                    peer_config.layered_model,
                     contender,
-                    self.config(contender).layered,
+                    self.config(contender).layered_model,
                     peer_config.training,
                     equal=match.equal,
                     by=match.by,
@@ -203,9 +203,9 @@ class Compare:
                 config = self.config(contender)
                 yield Sizing(name, peer, peer_config, contender, config, self.match.equal, self.match.by)
 
-    def _run(self, contender: Contender, seed: int) -> ContenderCell:
+    def _run(self, contender: Candidate, seed: int) -> CandidateCell:
         config = self.config(contender, seed)
-        return ContenderCell(
+        return CandidateCell(
             name=f"{contender.name}/seed-{seed}",
             config=config,
             identity=identity(config, self.corpus),
@@ -213,13 +213,13 @@ class Compare:
             contender=contender.name,
         )
 
-    def _portrait(self, contender: Contender, run: ContenderCell) -> PortraitCell:
+    def _samples_cell(self, contender: Candidate, run: CandidateCell) -> SamplesCell:
         """The cell that samples texts of a trained contender and takes its views."""
         ids = self.corpus.held_out.ids
         tokens = tokens_of_views(run.config.model)
         # a passage from the middle, because documents begin with titles in capitals
         first = max(0, min(len(ids) // 2, len(ids) - max(tokens, self.base.model.context)))
-        return PortraitCell(
+        return SamplesCell(
             name=f"{contender.name}/portrait",
             contender=contender.name,
             run_folder=run.name,

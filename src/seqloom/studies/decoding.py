@@ -13,7 +13,7 @@ from typing import Any, ClassVar, final
 import torch
 from typing_extensions import override
 
-from seqloom.core.device import chosen
+from seqloom.core.device import choose_device
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.model import Model
 from seqloom.core.progress import Say, Show
@@ -91,11 +91,11 @@ class Decoding(Cell):
 
     def _measure(self) -> Token:
         """Builds the model, brings it to a state after `tokens` tokens, and times one more token."""
-        device = chosen(self.config.training.device)
+        device = choose_device(self.config.training.device)
         with torch.random.fork_rng(), use(**self.config.backends):
             torch.manual_seed(0)
             try:
-                model = _model(self.config.layered, self.tokens, device)
+                model = _model(self.config.layered_model, self.tokens, device)
                 reached = long_context(model, self.tokens, room=TOKENS)
             except ValueError as error:
                 return Token(contender=self.contender, tokens=self.tokens, why=str(error))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from seqloom.core.config import suggestion
 from seqloom.report.comparison import Comparison
+from seqloom.studies.candidates import parse_candidate
 from seqloom.studies.compare import Compare
-from seqloom.studies.contenders import contender
 from seqloom.studies.summary import compare
 
 MIXERS = ("attention:heads=4", "he", "gated_delta", "mamba", "gru")
@@ -25,5 +25,5 @@ def demo(out: Path, scale: str = "full", command: str = "") -> Comparison:
     """Trains and measures the models in OUT/SCALE, or continues there; returns and raises as `summary.compare` does."""
     if scale not in SCALES:
         raise ValueError(f"unknown scale {scale!r}; {suggestion(scale, SCALES)}")
-    study = Compare([contender(text) for text in MIXERS], "demo", SCALES[scale], lengths=LENGTHS)
+    study = Compare([parse_candidate(text) for text in MIXERS], "demo", SCALES[scale], lengths=LENGTHS)
     return compare(study, out / scale, command=command)

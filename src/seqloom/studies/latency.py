@@ -85,7 +85,7 @@ def _mean(reading: _Reading, P: int) -> float:
 
         return run
 
-    def alone(size: int) -> Callable[[], None]:
+    def time_size(size: int) -> Callable[[], None]:
         def run() -> None:
             reading.at(size)
             reading(1)
@@ -100,7 +100,7 @@ def _mean(reading: _Reading, P: int) -> float:
     sizes = [S << k for k in range((P // S).bit_length())]
     run_seconds = _median(from_first(S - 1)) if S > 1 else 0.0
     # in P tokens a block of U inputs follows P / 2U times, the block of P inputs once
-    block_seconds = sum((P // (2 * U) if U < P else 1) * _median(alone(U)) for U in sizes)
+    block_seconds = sum((P // (2 * U) if U < P else 1) * _median(time_size(U)) for U in sizes)
     return (P // S * run_seconds + block_seconds) / P
 
 

@@ -18,7 +18,7 @@ def limitations(sizes: ModelConfig) -> list[str]:
     """Short phrases; [] for a model that streams from a state of constant size and whose weights fit any context."""
     if not isinstance(sizes, LayeredConfig):
         return []
-    short, long = (_built(sizes, context) for context in CONTEXTS)
+    short, long = (_build_model(sizes, context) for context in CONTEXTS)
     traits, limits = [sublayer.traits for sublayer in short.sublayers], []
     if not all(trait.streams for trait in traits):
         limits.append("read on from a state: each further token reads the window again")
@@ -33,7 +33,7 @@ def limitations(sizes: ModelConfig) -> list[str]:
     return limits
 
 
-def _built(sizes: LayeredConfig, context: int) -> Model:
+def _build_model(sizes: LayeredConfig, context: int) -> Model:
     """The model without a table of positions, which would limit every mixer in the same way."""
     with torch.device("meta"):
         return sizes.model_copy(update={"context": context, "position": NoPositionConfig()}).build()

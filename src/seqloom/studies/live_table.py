@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO, final
 
-from seqloom.core.progress import Advance, clock, progress
+from seqloom.core.progress import Advance, format_duration, progress
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -39,7 +39,7 @@ class _Line:
     result: str = ""
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the cell has ended."""
         return self.state in (DONE, FAILED)
 
@@ -48,7 +48,7 @@ class _Line:
         """The style of the line in the table: only the running cell is bold."""
         if self.state == WAITS:
             return "dim"
-        return "" if self.ended else "bold"
+        return "" if self.has_ended else "bold"
 
 
 @final
@@ -96,14 +96,14 @@ class LiveTable:
         line.state, line.result, line.share = DONE, result, 1.0
         self._done_before += line.effort
 
-    def done(self, name: str, result: str) -> None:
+    def mark_done(self, name: str, result: str) -> None:
         """Marks a cell as done; `result` has its rows in a few words."""
         line = self._line(name)
         line.state, line.result, line.share = DONE, result, 1.0
         if self._live is None:
             print(f"{self.count()}, {name}: {result}", file=self._out, flush=True)
 
-    def failed(self, name: str, why: str) -> None:
+    def mark_failed(self, name: str, why: str) -> None:
         """Marks a cell as failed; the others continue."""
         line = self._line(name)
         line.state, line.result, line.share = FAILED, why, 1.0
@@ -111,19 +111,19 @@ class LiveTable:
 
     def count(self) -> str:
         """The number of the cell that is running or ended last, and the number of all cells."""
-        ended = sum(line.ended for line in self._lines.values())
-        running = any(not line.ended and line.state != WAITS for line in self._lines.values())
+        ended = sum(line.has_ended for line in self._lines.values())
+        running = any(not line.has_ended and line.state != WAITS for line in self._lines.values())
         number = ended + 1 if running else ended
         return f"run {min(number, len(self._lines))} of {len(self._lines)}"
 
-    def left(self) -> str:
+    def time_left(self) -> str:
         """The time left, by the speed of this command so far; empty while no batch is done."""
         total = sum(line.effort for line in self._lines.values())
         done = sum(line.effort * line.share for line in self._lines.values())
         done_now = done - self._done_before
         if done_now <= 0:
             return ""
-        return clock((time.monotonic() - self._began) * (total - done) / done_now)
+        return format_duration((time.monotonic() - self._began) * (total - done) / done_now)
 
     def _line(self, name: str) -> _Line:
         return self._lines.setdefault(name, _Line(name))
@@ -145,7 +145,7 @@ class LiveTable:
         """The table as rich draws it: the lines that fit the height of the terminal."""
         from rich.table import Table
 
-        left = self.left()
+        left = self.time_left()
         title = " · ".join([self.count(), *([f"{left} left"] if left else [])])
         table = Table(box=None, pad_edge=False, title=title, title_justify="left")
         table.add_column("run")
@@ -167,9 +167,9 @@ def _window(lines: Sequence[_Line], limit: int) -> tuple[int, Sequence[_Line], i
     limit = max(1, limit)
     if len(lines) <= limit:
         return 0, lines, 0
-    current = next((index for index, line in enumerate(lines) if line.state != WAITS and not line.ended), None)
+    current = next((index for index, line in enumerate(lines) if line.state != WAITS and not line.has_ended), None)
     if current is None:
-        current = sum(line.ended for line in lines)
+        current = sum(line.has_ended for line in lines)
     first = min(max(0, current - limit // 2), len(lines) - limit)
     return first, lines[first : first + limit], len(lines) - limit - first
 
@@ -186,7 +186,7 @@ def _advancing(line: _Line, total: float, start: float) -> Advance:
         rate = (done - start) / max(time.monotonic() - began, 1e-9)
         line.state, line.rate = f"{done:,.0f} of {total:,.0f}", f"{rate:,.1f}/s"
         line.share = min(1.0, done / total) if total else 0.0
-        line.left = clock((total - done) / rate) if rate else ""
+        line.left = format_duration((total - done) / rate) if rate else ""
         line.loss = note.removeprefix("loss ") or line.loss
 
     return advance

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from seqloom.analysis.origin import origin
-from seqloom.core.progress import Say, Show, silent
+from seqloom.core.progress import Say, Show, show_nothing
 from seqloom.runs.layout import make_inside
 from seqloom.studies.results import save
 from seqloom.studies.study import Cell, Stopped
@@ -45,7 +45,7 @@ def perform(cell: Cell, out: Path, command: str, say: Say, show: Show) -> None:
 def work(cell: Cell, out: str, command: str) -> int:
     """Runs a cell without a progress bar, and returns the exit code; the process that started it reads its rows."""
     try:
-        perform(cell, Path(out), command, print_line, silent)
+        perform(cell, Path(out), command, print_line, show_nothing)
     except Stopped as stopped:
         return stopped.code
     return 0

@@ -6,7 +6,7 @@ import torch
 
 from seqloom.analysis import reach
 from seqloom.analysis.reading import reading_of
-from seqloom.core.layered import LayeredConfig, layered
+from seqloom.core.layered import LayeredConfig, require_layers
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.model import Model
 from seqloom.core.model_config import ModelConfig
@@ -15,7 +15,7 @@ from seqloom.data.tokenizer import Tokenizer
 from seqloom.generation.draws import tokens
 from seqloom.generation.modes import default_mode
 from seqloom.generation.sample import Sampling
-from seqloom.mixers.handing import Handing
+from seqloom.mixers.cross_layer import CrossLayer
 
 TOKENS = 120
 TOP_P = 0.6
@@ -56,15 +56,15 @@ def tokens_of_views(config: ModelConfig) -> int:
     usual = min(config.context, LONGEST)
     if not isinstance(config, LayeredConfig):
         return usual
-    return max([usual, *(_filled(mixer, config.context) for mixer in config.pattern)])
+    return max([usual, *(_context_to_fill(mixer, config.context) for mixer in config.pattern)])
 
 
-def _filled(mixer: MixerConfig, context: int) -> int:
+def _context_to_fill(mixer: MixerConfig, context: int) -> int:
     """The tokens that fill the memories of a mixer with long views; 0 for other mixers."""
     return min(context + (mixer.tokens_back or 0), FILLED) if mixer.long_views else 0
 
 
-def views(model: Model, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, Any]]:
+def plot_model(model: Model, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, Any]]:
     """The views of the mixers of the first, middle and last layer when the model reads `ids`, and the model's reach.
 
     [] for a model without layers of mixers.
@@ -72,21 +72,21 @@ def views(model: Model, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, 
     if not model.mixers:
         return []
     views_as_json = []
-    config = layered(model.config)
+    config = require_layers(model.config)
     last = config.depth - 1
     model_reach = reach.tokens_back(config)
     for layer in dict.fromkeys((0, last // 2, last)):
         mixer = model.mixers[layer]
-        tokens = max(min(config.context, LONGEST), _filled(config.mixers[layer], config.context))
+        tokens = max(min(config.context, LONGEST), _context_to_fill(config.mixers[layer], config.context))
         if model.traits.longest is not None:
             tokens = min(tokens, model.traits.longest)
         text = torch.tensor([ids[:tokens]], device=model.device)
         with torch.no_grad():
             reading = reading_of(model, layer, text)
             # what is handed over is of all tokens that were read, so that a shorter text is read anew
-            shown = reading_of(model, layer, text[:, : reach.SHOWN]) if isinstance(mixer, Handing) else reading
+            shown = reading_of(model, layer, text[:, : reach.SHOWN]) if isinstance(mixer, CrossLayer) else reading
             in_words = reach.in_words(config.mixers[layer].tokens_back, model_reach, config.depth)
-            views_of_layer = [*mixer.views(reading.x)[:VIEWS], reach.view(shown, shown.x, in_words)]
+            views_of_layer = [*mixer.plots(reading.x)[:VIEWS], reach.view(shown, shown.x, in_words)]
         views_as_json += [_as_json(view, layer, tokenizer, text[0].tolist()) for view in views_of_layer]
     return views_as_json
 
@@ -100,7 +100,7 @@ def _as_json(view: View, layer: int, tokenizer: Tokenizer, ids: list[int]) -> di
         "name": view.name,
         "meaning": view.meaning,
         "axes": list(view.axes),
-        "values": _rounded(values.tolist()),
+        "values": _round_values(values.tolist()),
         "signed": bool((values < 0).any()),
         "labels": _words(tokenizer, ids[: len(values)]) if axes_are_tokens else None,
     }
@@ -112,5 +112,5 @@ def _words(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
     return ["<eos>" if id == tokenizer.eos else stream.push(id) for id in ids]
 
 
-def _rounded(values: Any) -> Any:
-    return [_rounded(value) for value in values] if isinstance(values, list) else float(f"{values:.4g}")
+def _round_values(values: Any) -> Any:
+    return [_round_values(value) for value in values] if isinstance(values, list) else float(f"{values:.4g}")

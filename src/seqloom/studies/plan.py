@@ -14,13 +14,13 @@ from typing import final
 import torch
 
 from seqloom.analysis.measure import seconds
-from seqloom.core.available_memory import written
-from seqloom.core.progress import clock, progress
+from seqloom.core.available_memory import format_bytes
+from seqloom.core.progress import format_duration, progress
 from seqloom.core.table import table
 from seqloom.ops.backends import use
 from seqloom.runs.durable import canonical
 from seqloom.runs.metrics import read
-from seqloom.studies.noise import training_step
+from seqloom.studies.random_batches import training_step
 from seqloom.studies.results import load
 from seqloom.studies.runner import Workers, preview
 from seqloom.studies.study import Cell, RunCell, Study
@@ -61,7 +61,7 @@ class Part:
         return weights(self.config.model)[0]
 
     @property
-    def untimed(self) -> str | None:
+    def untimed_reason(self) -> str | None:
         """Why a step cannot be timed before the training; None where it can be."""
         if self.config.model.fits:
             return "fitted without gradients"
@@ -118,18 +118,18 @@ class Plan:
                 part.finished,
                 None if part.config.model.fits else part.batches,
                 part.parameters,
-                written(part.memory),
+                format_bytes(part.memory),
                 part.operations,
                 1e3 * part.seconds if part.timed else None,
                 part.timed,
-                None if part.untimed and not part.timed else clock(part.left * part.seconds),
+                None if part.untimed_reason and not part.timed else format_duration(part.left * part.seconds),
             )
             for part in self.parts
         ]
         runs = sum(part.runs for part in self.parts)
         batches = sum(part.batches for part in self.parts if not part.config.model.fits)
         finished = sum(part.finished for part in self.parts)
-        known = any(part.timed or part.untimed is None for part in self.parts)
+        known = any(part.timed or part.untimed_reason is None for part in self.parts)
         left = f"; about {self.hours:.2f} hours left" if known else ""
         total = f"{runs:,} runs of {batches:,} batches in all, {finished:,} finished{left}"
         order = "one after another" if self.jobs == 1 else f"{self.jobs} at once"
@@ -161,16 +161,16 @@ def plan(study: Study, out: Path, workers: Workers | None = None) -> Plan:
             _add(part, cell, steps, out / cell.name, done)
     jobs = workers.jobs if workers is not None and workers.cluster is None else 1
     unplanned = tuple(sorted({cell.unplanned for cell in cells if cell.unplanned}))
-    return Plan(tuple(timed(list(parts.values()))), others, jobs, unplanned)
+    return Plan(tuple(time_parts(list(parts.values()))), others, jobs, unplanned)
 
 
-def timed(parts: Sequence[Part]) -> Sequence[Part]:
+def time_parts(parts: Sequence[Part]) -> Sequence[Part]:
     """Sets the seconds of a batch of every part: from rows, or measured now on noise, one model at a time."""
     to_measure = []
     for part in parts:
         if part.seconds_in_rows:
             part.seconds, part.timed = statistics.median(part.seconds_in_rows), "its rows"
-        elif part.left and part.untimed is None:
+        elif part.left and part.untimed_reason is None:
             to_measure.append(part)
     if to_measure:
         keep_freed_memory()
@@ -183,28 +183,30 @@ def timed(parts: Sequence[Part]) -> Sequence[Part]:
 
 def training(config: RunConfig) -> str:
     """The text of the price of one training (`seqloom train --plan`). ValueError where it does not fit into memory."""
-    from seqloom.core.device import chosen
+    from seqloom.core.device import choose_device
 
-    require_room(config.model, chosen(config.training.device), config.training)
+    require_room(config.model, choose_device(config.training.device), config.training)
     part = Part("", config, 1, 0, config.training.batches, config.training.batches)
-    lines = [("parameters", f"{part.parameters:,}"), ("memory", f"{written(part.memory)} at least")]
+    lines = [("parameters", f"{part.parameters:,}"), ("memory", f"{format_bytes(part.memory)} at least")]
     seconds_left = 0.0
     for number, stage in enumerate(config.by_stage, 1):
         part = Part("", stage, 1, 0, stage.training.batches, stage.training.batches)
-        timed([part])
+        time_parts([part])
         seconds_left += part.left * part.seconds
         if config.training.stages:
             lines.append((f"stage {number}", config.training.stages[number - 1].summary))
-        if part.untimed is not None:
-            return _aligned([*lines, ("time", f"not known: {part.untimed}")])
-        time = f"{1e3 * part.seconds:,.3g} ms a batch ({part.timed}), {clock(part.left * part.seconds)} in all"
+        if part.untimed_reason is not None:
+            return _align_columns([*lines, ("time", f"not known: {part.untimed_reason}")])
+        time = (
+            f"{1e3 * part.seconds:,.3g} ms a batch ({part.timed}), {format_duration(part.left * part.seconds)} in all"
+        )
         lines += [("operations", f"{part.operations:,} a batch, forward"), ("time", time)]
     if config.training.stages:
-        lines.append(("all stages", clock(seconds_left)))
-    return _aligned(lines)
+        lines.append(("all stages", format_duration(seconds_left)))
+    return _align_columns(lines)
 
 
-def _aligned(lines: Sequence[tuple[str, str]]) -> str:
+def _align_columns(lines: Sequence[tuple[str, str]]) -> str:
     return "\n".join(f"{name:<12} {value}" for name, value in lines)
 
 

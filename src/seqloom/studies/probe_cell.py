@@ -76,7 +76,7 @@ class ProbeCell(RunCell):
         rows = read(run.metrics)
         steps = [row for row in rows if "loss" in row]
         seconds = round(sum(row["seconds"] for row in steps), 2)
-        shared = {**self._shared(), "batches": len(steps), "seconds": seconds}
+        shared = {**self._known_fields(), "batches": len(steps), "seconds": seconds}
         if failed is not None:
             return [Answers(**shared, distance=None, asked=0, right=0, accuracy=None, failed=failed)]
         score = [row for row in rows if "held_out" in row][-1]
@@ -93,12 +93,12 @@ class ProbeCell(RunCell):
             return "did not converge"
         return f"right {row.accuracy:.1%} after {row.batches:,} batches"
 
-    def _shared(self) -> dict[str, Any]:
+    def _known_fields(self) -> dict[str, Any]:
         """The fields that are known before training."""
-        model, training = self.config.layered, self.config.training
+        model, training = self.config.layered_model, self.config.training
         objective = training.objective
         assert isinstance(objective, ProbeConfig)
-        test_probe = objective.asked
+        test_probe = objective.question_probe
         with torch.device("meta"):
             learner = build(self.config, None)
             streams = learner.model.traits.streams

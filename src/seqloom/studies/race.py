@@ -12,14 +12,14 @@ import torch
 from typing_extensions import override
 
 from seqloom.analysis.measure import Timing, peak_bytes, race
-from seqloom.core.device import chosen
+from seqloom.core.device import choose_device
 from seqloom.core.model import Model
 from seqloom.core.progress import Say, Show
 from seqloom.face import load
 from seqloom.generation.draws import tokens
 from seqloom.ops.backends import use
-from seqloom.runs.code import Codes, merged
-from seqloom.studies.noise import training_step
+from seqloom.runs.code import Codes, merge_codes
+from seqloom.studies.random_batches import training_step
 from seqloom.studies.study import Cell, Row
 from seqloom.training.config import RunConfig
 
@@ -68,7 +68,7 @@ class Race(Cell):
     @property
     @override
     def code(self) -> Codes:
-        return merged(self.configs.values())
+        return merge_codes(self.configs.values())
 
     def run(self, folder: Path, say: Say, show: Show) -> Sequence[Row]:
         """A row for each contender."""
@@ -110,7 +110,7 @@ def _sizes(config: RunConfig) -> dict[str, Any]:
 
 def _token_seconds(configs: Mapping[str, RunConfig], runs: Mapping[str, Path], rounds: int) -> dict[str, float]:
     """Seconds per generated token, by model that generates text."""
-    models = {name: load(runs[name]).to(chosen(config.training.device)) for name, config in configs.items()}
+    models = {name: load(runs[name]).to(choose_device(config.training.device)) for name, config in configs.items()}
     writers = {name: _text_writer(model, configs[name]) for name, model in models.items() if model.traits.generates}
     times: dict[str, Timing] = race(writers, rounds) if writers else {}
     return {name: timing.median / models[name].config.context for name, timing in times.items()}

@@ -14,10 +14,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any, final
 
-from seqloom.core.device import chosen
+from seqloom.core.device import choose_device
 from seqloom.core.seeds import require_count
 from seqloom.data.probes import probe
-from seqloom.studies.contenders import Contender
+from seqloom.studies.candidates import Candidate
 from seqloom.studies.probe_cell import Answers, ProbeCell
 from seqloom.studies.results import Results
 from seqloom.studies.study import Cell, Study
@@ -38,7 +38,7 @@ class Recall:
     ValueError for repeated values and for settings that do not fit.
     """
 
-    mixers: Sequence[Contender]
+    mixers: Sequence[Candidate]
     probes: Sequence[str]
     difficulties: Sequence[int]
     dims: Sequence[int] = (64,)
@@ -87,12 +87,12 @@ class Recall:
         for difficulty in sorted(self.difficulties):
             cells = [cell for cell in all_cells if cell.difficulty == difficulty]
             if easier is not None:
-                solved = self._solved(results, easier)
-                cells = [cell for cell in cells if (cell.mixer, cell.title, cell.config.layered.dim) in solved]
+                solved = self._solved_cells(results, easier)
+                cells = [cell for cell in cells if (cell.mixer, cell.title, cell.config.layered_model.dim) in solved]
             yield list(cells)
             easier = difficulty
 
-    def _solved(self, results: Results, difficulty: int) -> set[tuple[str, str, int]]:
+    def _solved_cells(self, results: Results, difficulty: int) -> set[tuple[str, str, int]]:
         """The (mixer, probe, width) that were solved at a difficulty; for a plan, without rows, all of them.
 
         A training that ended before its last batch has solved its probe (`ProbeObjective.check`).
@@ -111,7 +111,7 @@ class Recall:
         for title, difficulty, seed, dim, lr, mixer in combinations:
             try:
                 config = self._config(title, difficulty, seed, dim, lr, mixer)
-                require_room(config.model, chosen(config.training.device), config.training)
+                require_room(config.model, choose_device(config.training.device), config.training)
             except ValueError as error:
                 if self.left_out is None:
                     raise
@@ -129,7 +129,7 @@ class Recall:
                 probe=probe(title, difficulty),
             )
 
-    def _config(self, title: str, difficulty: int, seed: int, dim: int, lr: float, mixer: Contender) -> RunConfig:
+    def _config(self, title: str, difficulty: int, seed: int, dim: int, lr: float, mixer: Candidate) -> RunConfig:
         """The settings of the run of one combination."""
         probe(title, difficulty)  # raises the error of an unknown probe or difficulty
         objective: dict[str, Any] = {"kind": "probe", "probe": title, "difficulty": difficulty, "solved": self.solved}

@@ -17,9 +17,9 @@ from pydantic import ValidationError
 from seqloom.core.files import read_bytes, read_json
 from seqloom.runs.code import Codes, is_codes
 from seqloom.runs.durable import replace
-from seqloom.runs.layout import make_folder, sealed
+from seqloom.runs.layout import make_folder, seal_settings
 from seqloom.runs.lock import lock
-from seqloom.runs.rows import checked, encode
+from seqloom.runs.rows import encode, parse_row
 from seqloom.studies.study import Cell, Row
 
 FORMAT = 1
@@ -42,7 +42,7 @@ def save(folder: Path, cell: Cell, rows: Sequence[Row], origin: Mapping[str, str
     }
     make_folder(folder)
     with lock(folder):
-        replace(folder / ROWS, sealed(content))
+        replace(folder / ROWS, seal_settings(content))
 
 
 def load(folder: Path, cell: Cell) -> list[Row] | None:
@@ -88,7 +88,7 @@ def document(path: Path) -> dict[str, Any]:
         )
         raise ValueError(f"{path} is {problem}: {'' if older else 'update seqloom, or '}choose another --out")
     digest = content.pop("sha256", None)
-    if digest is None or read_bytes(path, LARGEST, follow=False) != sealed(content):
+    if digest is None or read_bytes(path, LARGEST, follow=False) != seal_settings(content):
         raise ValueError(
             f"{path} is altered: its sha256 is not that of its rows: put it back, or move it to run the cell again"
         )
@@ -142,7 +142,7 @@ def read(folder: Path) -> list[dict[str, Any]]:
     path = folder / RESULTS
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no results of a study there; give its --out")
-    lines = [checked(line) for line in read_bytes(path, LARGEST).splitlines()]
+    lines = [parse_row(line) for line in read_bytes(path, LARGEST).splitlines()]
     for number, row in enumerate(lines, 1):
         if row is None:
             raise ValueError(f"{path}: line {number:,} is damaged: make it again with the command of the study")

@@ -20,7 +20,7 @@ from typing import final
 from seqloom.runs.durable import replace_text
 from seqloom.runs.layout import make_inside, open_run
 from seqloom.runs.lock import lock
-from seqloom.studies.again import chosen, forget, require_same_code
+from seqloom.studies.again import choose_cells, forget, require_same_code
 from seqloom.studies.cluster import Cluster, require_cluster
 from seqloom.studies.live_table import LiveTable
 from seqloom.studies.perform import of_memory, perform, reason
@@ -64,7 +64,7 @@ def preview(study: Study, out: Path) -> list[Cell]:
     return cells
 
 
-def known(study: Study, out: Path) -> Results:
+def known_results(study: Study, out: Path) -> Results:
     """The rows of the cells that are done so far."""
     results = Results(out)
     _add_finished(study, results)
@@ -96,7 +96,7 @@ def run(
     settings or was computed with other code; `Stopped` where a signal ended it.
     """
     cells = preview(study, out)
-    repeated = chosen(cells, again or [])
+    repeated = choose_cells(cells, again or [])
     names = {cell.name for cell in repeated}
     require_same_code([cell for cell in cells if cell.name not in names], out, repeats=again is not None)
     for cell in cells:
@@ -149,9 +149,9 @@ def _run_here(cell: Cell, results: Results, table: LiveTable, command: str) -> N
         results.failed[cell.name] = reason(error)
         if not isinstance(error, (ValueError, OSError)) and not of_memory(error):
             _log(results.out, cell.name)
-        table.failed(cell.name, results.failed[cell.name])
+        table.mark_failed(cell.name, results.failed[cell.name])
     else:
-        table.done(cell.name, cell.text(results.rows[cell.name]))
+        table.mark_done(cell.name, cell.text(results.rows[cell.name]))
 
 
 def _log(out: Path, name: str) -> None:

@@ -17,11 +17,11 @@ from seqloom.core.statistics import differences
 from seqloom.evaluation.scores import unigram_entropy
 from seqloom.report import comparison as report
 from seqloom.runs.durable import replace
-from seqloom.studies.columns import COLUMNS, GENERATED, OPTIONAL, at_length, described, of_probe
+from seqloom.studies.candidate_cell import last_tenth
+from seqloom.studies.candidate_values import CandidateValues, Values, quality, size_and_operations, table_values
+from seqloom.studies.columns import COLUMNS, GENERATED, OPTIONAL, at_length, describe_columns, of_probe
 from seqloom.studies.compare import Compare
-from seqloom.studies.contender_cell import last_tenth
 from seqloom.studies.decoding import NO_STREAM, Token
-from seqloom.studies.entry import Entry, Values, quality, size_and_operations, table_values
 from seqloom.studies.limitations import limitations
 from seqloom.studies.probe_cell import Answers
 from seqloom.studies.results import Results
@@ -55,11 +55,13 @@ def write(study: Compare, results: Results, command: str) -> report.Comparison:
 
 def summarize(study: Compare, results: Results, command: str) -> report.Comparison:
     """The table of all contenders, by rising held-out loss; those that failed come last."""
-    entries = [Entry(contender, study.config(contender), results) for contender in study.sized(results)]
-    trained = [entry for entry in entries if entry.failed is None]
+    entries = [
+        CandidateValues(contender, study.config(contender), results) for contender in study.sized_candidates(results)
+    ]
+    trained = [entry for entry in entries if entry.failure is None]
     if not trained:
         first = entries[0]
-        raise NotFinite(f"no contender can be trained so; {first.contender.name}: {first.failed}")
+        raise NotFinite(f"no contender can be trained so; {first.contender.name}: {first.failure}")
     baseline = next((entry for entry in trained if entry.kinds == {"attention"}), trained[0]).contender.name
     paired = any(len({run.order for run in entry.runs}) > 1 for entry in trained)
     losses = {entry.contender.name: {run.seed: float(run.held_out or 0.0) for run in entry.runs} for entry in trained}
@@ -71,14 +73,14 @@ def summarize(study: Compare, results: Results, command: str) -> report.Comparis
         omitted.add(GENERATED)  # the time of a token is in the columns of lengths
     names = [name for name in COLUMNS if name in values[trained[0].contender.name] and name not in omitted]
     further_values, further_columns = _further(study, results)
-    columns = [*described(names), *further_columns]
+    columns = [*describe_columns(names), *further_columns]
     no_values = dict.fromkeys(column["name"] for column in columns)
 
-    def table_row(entry: Entry) -> Values:
+    def table_row(entry: CandidateValues) -> Values:
         name = entry.contender.name
         return {**no_values, **values.get(name, {}), **further_values.get(name, {})}
 
-    failed = [entry for entry in entries if entry.failed is not None]
+    failed = [entry for entry in entries if entry.failure is not None]
     config, corpus = study.base, study.corpus
     return report.Comparison(
         preset=study.preset,
@@ -102,12 +104,12 @@ def summarize(study: Compare, results: Results, command: str) -> report.Comparis
         columns=[report.Column(**column) for column in columns],
         equal=study.match.equal if study.match is not None else None,
         probe_batches=study.probe_batches if study.probes else None,
-        contenders=[_contender(entry, study, results, table_row(entry)) for entry in [*trained, *failed]],
+        contenders=[_summarize_candidate(entry, study, results, table_row(entry)) for entry in [*trained, *failed]],
         left_out=[report.LeftOut(name=name, why=why) for name, why in (study.left_out or {}).items()],
     )
 
 
-def _contender(entry: Entry, study: Compare, results: Results, row: Values) -> report.Contender:
+def _summarize_candidate(entry: CandidateValues, study: Compare, results: Results, row: Values) -> report.Candidate:
     """A contender of the summary: its row, and what the report shows of its runs."""
     contender, model, training = entry.contender, entry.config.model, entry.config.training
     shared: Values = {
@@ -120,12 +122,12 @@ def _contender(entry: Entry, study: Compare, results: Results, row: Values) -> r
         "row": row,
         "limitations": _limitations(entry, study),
     }
-    if entry.failed is not None:
+    if entry.failure is not None:
         folders = sorted(path.parent for path in (results.out / contender.name).glob("seed-*/metrics.jsonl"))
-        return report.Contender(**shared, runs=[path.relative_to(results.out).as_posix() for path in folders])
+        return report.Candidate(**shared, runs=[path.relative_to(results.out).as_posix() for path in folders])
     qualities = [quality(run) for run in entry.runs]
-    portrait = entry.portrait
-    return report.Contender(
+    portrait = entry.samples
+    return report.Candidate(
         **shared,
         spread={name: [run[name] for run in qualities] for name in qualities[0] if qualities[0][name] is not None},
         runs=[f"{contender.name}/seed-{run.seed}" for run in entry.runs],
@@ -138,7 +140,7 @@ def _contender(entry: Entry, study: Compare, results: Results, row: Values) -> r
     )
 
 
-def _same_as(entry: Entry) -> str | None:
+def _same_as(entry: CandidateValues) -> str | None:
     """The mixer that the contender's own equals in every layer, if its pattern covers the context."""
     with torch.device("meta"):
         equal = same_as(entry.config.model.build())
@@ -154,29 +156,33 @@ def _further(study: Compare, results: Results) -> tuple[dict[str, Values], list[
             columns[column["name"]] = column
             values.setdefault(row.contender, {})[column["name"]] = getattr(row, field)
     columns = dict(sorted(columns.items(), key=lambda item: item[1]["unit"] == "bytes"))  # times, then bytes
-    for name, title, accuracy, _ in _probed(study, results):
+    for name, title, accuracy, _ in _probe_accuracies(study, results):
         column = of_probe(title, study.probe_batches)
         columns[column["name"]] = column
         values.setdefault(name, {})[column["name"]] = accuracy
     return values, list(columns.values())
 
 
-def _probed(study: Compare, results: Results) -> list[tuple[str, str, float | None, str | None]]:
+def _probe_accuracies(study: Compare, results: Results) -> list[tuple[str, str, float | None, str | None]]:
     """(contender, probe, accuracy, or the reason why there is none) of all probes."""
     rows = [row for row in results.of(Answers) if row.distance is None]
     answers = [(row.mixer, row.probe, row.accuracy, row.failed) for row in rows]
     return answers + [(name, title, None, why) for (name, title), why in study.probes_left_out.items()]
 
 
-def _limitations(entry: Entry, study: Compare) -> list[str]:
+def _limitations(entry: CandidateValues, study: Compare) -> list[str]:
     """Short phrases that follow "it cannot"."""
     name = entry.contender.name
     tokens = [row for row in entry.results.of(Token) if row.contender == name and row.why not in (None, NO_STREAM)]
     return [
-        *([f"be trained so: {entry.failed}"] if entry.failed is not None else []),
+        *([f"be trained so: {entry.failure}"] if entry.failure is not None else []),
         *limitations(entry.config.model),
         *(f"write after {row.tokens:,} tokens: {row.why}" for row in tokens),
-        *(f"do {title}: {why}" for probed, title, _, why in _probed(study, entry.results) if probed == name and why),
+        *(
+            f"do {title}: {why}"
+            for probed, title, _, why in _probe_accuracies(study, entry.results)
+            if probed == name and why
+        ),
     ]
 
 

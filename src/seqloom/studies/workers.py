@@ -12,7 +12,7 @@ from typing import Protocol
 
 from seqloom.core.progress import Advance
 from seqloom.runs.code import changed_words
-from seqloom.studies.again import edited
+from seqloom.studies.again import edited_kinds
 from seqloom.studies.live_table import LiveTable
 from seqloom.studies.results import Results
 from seqloom.studies.study import Cell, RunCell, Stopped
@@ -94,11 +94,11 @@ def follow(cells: Sequence[Cell], pool: Pool, results: Results, table: LiveTable
 def _end(cell: Cell, worker: Worker, results: Results, table: LiveTable, *, stopping: bool) -> None:
     """Records the result of a cell whose worker has ended; while `stopping`, a cell without rows did not fail."""
     if results.add(cell):
-        table.done(cell.name, cell.text(results.rows[cell.name]))
+        table.mark_done(cell.name, cell.text(results.rows[cell.name]))
     elif not stopping:
-        kinds = edited(cell, results.out / cell.name)
+        kinds = edited_kinds(cell, results.out / cell.name)
         results.failed[cell.name] = f"{changed_words(kinds)} this command began" if kinds else worker.why()
-        table.failed(cell.name, results.failed[cell.name])
+        table.mark_failed(cell.name, results.failed[cell.name])
 
 
 def last(path: Path) -> tuple[int, float | None]:

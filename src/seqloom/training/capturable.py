@@ -29,7 +29,11 @@ def why_uncaptured(updates: "Updates") -> str:
     if config.pieces > 1:
         return "training.pieces computes each piece again in the backward"
     mixers = [module for module in updates.learner.modules() if isinstance(module, Mixer)]
-    reasons = [objective.uncaptured(config.accumulate), model.uncaptured, *(mixer.uncaptured for mixer in mixers)]
+    reasons = [
+        objective.uncaptured_reason(config.accumulate),
+        model.uncaptured_reason,
+        *(mixer.uncaptured_reason for mixer in mixers),
+    ]
     return next((reason for reason in reasons if reason), "")
 
 

@@ -82,7 +82,7 @@ class Captured(Steps):
         self._say = say
         self._flag = torch.zeros((), dtype=torch.float32, device=updates.device)
         """1 from the first loss on that is not finite"""
-        self._batches = Prefetch(partial(_pinned, updates), updates.config.batches)
+        self._batches = Prefetch(partial(_pin_batch, updates), updates.config.batches)
         self._reads_at_once = changes_afterwards(updates.learner.model)
         self._recording: _Recording | None = None
         self._failed = False
@@ -179,7 +179,7 @@ class Captured(Steps):
         def step() -> tuple[tuple[Losses, Tensor], dict[str, Tensor]]:
             return updates.step(buffers, divisors, self._raise_flag)
 
-        with self._undone():
+        with self._undo_changes():
             warm_up(step)
         updates.optimizer.let_capture(True)
         return _Recording(record(step), buffers, divisors)
@@ -192,7 +192,7 @@ class Captured(Steps):
         return losses, values
 
     @contextmanager
-    def _undone(self) -> Iterator[None]:
+    def _undo_changes(self) -> Iterator[None]:
         """Whatever the block changes of model, objective, optimizer and flag is as before after it, in its place."""
         learner, optimizer = self._updates.learner, self._updates.optimizer
         held: list[Tensor] = [*learner.parameters(), *learner.buffers()]
@@ -209,7 +209,7 @@ class Captured(Steps):
                 self._flag.zero_()
 
 
-def _pinned(updates: Updates, number: int) -> tuple[list[Batch], list[float]]:
+def _pin_batch(updates: Updates, number: int) -> tuple[list[Batch], list[float]]:
     """The batch of a step (`Updates.batch`), where a GPU copies it without making the host wait."""
     parts, divisors = updates.batch(number)
     if updates.device.type == "cuda":

@@ -24,4 +24,4 @@ def why_uncompiled(model: Model, objective: Objective, config: TrainConfig) -> s
         return "positions of the model halt by themselves"
     if any(stage.context is not None for stage in config.stages):
         return "stages of the training have rows of different lengths"
-    return objective.uncaptured(1)
+    return objective.uncaptured_reason(1)

@@ -7,7 +7,7 @@ import torch
 from pydantic import Field, field_validator, model_validator
 
 from seqloom.core.config import Config
-from seqloom.core.layered import LayeredConfig, layered
+from seqloom.core.layered import LayeredConfig, require_layers
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.seeds import Seed
 from seqloom.data.config import DataConfig
@@ -175,9 +175,9 @@ class RunConfig(Config):
         return number
 
     @property
-    def layered(self) -> LayeredConfig:
+    def layered_model(self) -> LayeredConfig:
         """The settings of the model, where its layers are mixers. ValueError, which names its kind, where not."""
-        return layered(self.model)
+        return require_layers(self.model)
 
     @property
     def by_stage(self) -> "list[RunConfig]":
@@ -186,7 +186,7 @@ class RunConfig(Config):
 
     def _stage_settings(self, stage: Stage) -> "RunConfig":
         """The settings of one stage, as of a run of its own."""
-        model = self.model if stage.window is None else self.layered.windowed(stage.window)
+        model = self.model if stage.window is None else self.layered_model.with_window(stage.window)
         sized = model.model_copy(update={"context": stage.context or model.context})
         settings = {"batches": stage.batches, "lr": stage.lr or self.training.lr, "stages": ()}
         return self.model_copy(update={"model": sized, "training": self.training.model_copy(update=settings)})

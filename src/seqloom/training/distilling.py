@@ -27,7 +27,7 @@ from seqloom.evaluation.needed_attention import Given, give_windows
 from seqloom.evaluation.scores import score
 from seqloom.models.config import TransformerConfig
 from seqloom.models.kept import attention_layers, count_kept, layers_to_replace
-from seqloom.models.stand_ins import has_sinks, removed, windowed
+from seqloom.models.stand_ins import attention_in_windows, has_sinks, mixers_of_zeros
 from seqloom.models.swap import swap, swapped_settings
 from seqloom.models.switched import SwitchedMixers, differing_layers
 from seqloom.models.take_over import Init
@@ -165,11 +165,11 @@ def distill(
     given = _begin(asked, show)
     settings = asked.student()
     outcome = train(settings, asked.out, say=say, show=show)
-    layers = tuple(differing_layers(asked.config, settings.layered))  # type: ignore[arg-type]  # a student is a decoder
+    layers = tuple(differing_layers(asked.config, settings.layered_model))  # type: ignore[arg-type]  # a student is a decoder
     if outcome.asked is not None:
         return Distilled(outcome, layers, given, ())
     assert outcome.corpus is not None
-    rows = list(_untrained(asked, layers, outcome.corpus, show))
+    rows = list(_untrained_losses(asked, layers, outcome.corpus, show))
     rows.append(Row(f"{asked.to}, distilled", _held_out(outcome)))
     for folder in BASELINES if baselines else ():
         run = _baseline(asked, layers, folder)
@@ -190,7 +190,7 @@ def _begin(asked: Distillation, show: Show) -> tuple[Given, ...]:
     teacher, _ = stored.load(asked.teacher)
     given: list[Given] = []
     if asked.keep.startswith(AUTO):
-        given = _chosen(asked, teacher, show)
+        given = _choose_layers(asked, teacher, show)
         layers = [step.layer for step in given]
     else:
         layers = layers_to_replace(asked.config, asked.keep)
@@ -222,7 +222,7 @@ def _count_kept(asked: Distillation) -> int:
     return keep
 
 
-def _chosen(asked: Distillation, teacher: Model, show: Show) -> list[Given]:
+def _choose_layers(asked: Distillation, teacher: Model, show: Show) -> list[Given]:
     """The layers that lose least by a window, until as many keep attention as asked for."""
     keep = _count_kept(asked)
     _, corpus = with_text(asked.settings(asked.config))
@@ -237,15 +237,15 @@ def _save_swapped(asked: Distillation, teacher: Model, layers: list[int], folder
     stored.save(swapped, folder)
 
 
-def _untrained(asked: Distillation, layers: tuple[int, ...], corpus: Corpus, show: Show) -> Iterator[Row]:
+def _untrained_losses(asked: Distillation, layers: tuple[int, ...], corpus: Corpus, show: Show) -> Iterator[Row]:
     """The teacher, and it without attention in these layers, before any training."""
     teacher, _ = stored.load(asked.teacher)
     window = min(WINDOW, max(1, (asked.context or asked.config.context) // 2))
     sinks = ", 4 sinks" if has_sinks(asked.config, layers[0]) else ""
     models = {
         "the teacher": SwitchedMixers({}),
-        "attention removed": removed(teacher, layers),
-        f"a window of {window}{sinks}, untrained": windowed(teacher, layers, window),
+        "attention removed": mixers_of_zeros(teacher, layers),
+        f"a window of {window}{sinks}, untrained": attention_in_windows(teacher, layers, window),
     }
     for name, mixers in models.items():
         with Rest(teacher), mixers.in_place(teacher):
@@ -272,7 +272,7 @@ def _held_out(outcome: Outcome) -> float:
 
 
 def _with_shares(rows: list[Row]) -> Iterator[Row]:
-    """The rows with the share that each recovers of the loss between `removed` and the teacher."""
+    """The rows with the share that each recovers of the loss between `mixers_of_zeros` and the teacher."""
     teacher, without = rows[0].loss, rows[1].loss
     for row in rows:
         share = None if without <= teacher else (without - row.loss) / (without - teacher)

@@ -43,7 +43,7 @@ class Unwritten:
 
 
 @contextmanager
-def joined(config: TrainConfig) -> Iterator[Group]:
+def join_group(config: TrainConfig) -> Iterator[Group]:
     """The processes that were launched together, as a group inside the block; a single process is a group of one.
 
     ValueError where they cannot share the rows of a batch evenly, do not find each other, or where one fails.
@@ -96,7 +96,7 @@ def require_one_dropout(config: RunConfig, size: int) -> None:
 
     Packed documents are read in rows of their own, whose number and length differ between the processes.
     """
-    if size > 1 and config.data.packed and config.layered.dropout:
+    if size > 1 and config.data.packed and config.layered_model.dropout:
         raise ValueError(
             f"the dropout of packed documents would depend on the number of processes, which is {size}: "
             "choose model.dropout=0, or train in one process"

@@ -16,7 +16,7 @@ from seqloom.core.objective import Batch
 from seqloom.core.progress import Say
 from seqloom.core.rest import Rest
 from seqloom.ops import backends
-from seqloom.runs.code import changed, changed_words, codes, unwritten
+from seqloom.runs.code import changed_kinds, changed_words, codes, unwritten_kinds
 from seqloom.training.compilable import why_uncompiled
 from seqloom.training.config import TrainConfig
 from seqloom.training.step import Learner
@@ -29,7 +29,7 @@ def surroundings(learner: Learner, batch: Batch, config: TrainConfig) -> dict[st
     layers are compiled.
     """
     device = learner.model.device
-    with backends.recorded() as ran:
+    with backends.record_backends() as ran:
         if not learner.model.config.fits:  # read with gradients, since a training step may choose other backends
             with config.autocast(device), Rest(learner), torch.enable_grad():
                 learner({name: tensor.to(device) for name, tensor in batch.items()}, {})
@@ -64,12 +64,12 @@ def threads_of(earlier: dict[str, Any], say: Say) -> Iterator[None]:
 def backends_of(earlier: dict[str, Any]) -> dict[str, str]:
     """The backend of each op that the run's steps were computed with before, where it was one alone and exists."""
     alone = {op: names[0] for op, names in earlier.get("backends", {}).items() if len(names) == 1}
-    return {op: name for op, name in alone.items() if name in backends.known().get(op, ())}
+    return {op: name for op, name in alone.items() if name in backends.known_backends().get(op, ())}
 
 
-def drifted(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:
+def describe_drift(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """What differs, a few words each."""
-    edited = changed(earlier.get("code", {}), now.get("code", {}))
+    edited = changed_kinds(earlier.get("code", {}), now.get("code", {}))
     others = [name for name in now if name != "code" and earlier.get(name) != now[name]]
     return [
         *([changed_words(edited)] if edited else []),
@@ -79,7 +79,7 @@ def drifted(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 def require_undrifted(earlier: dict[str, Any], now: dict[str, Any], allow_drift: bool, say: Say) -> None:
     """Raises ValueError where surroundings have changed; with `allow_drift` each change is printed instead."""
-    differences = drifted(earlier, now)
+    differences = describe_drift(earlier, now)
     if differences and not allow_drift:
         elsewhere = ", or choose another --out" if earlier.get("code", {}) != now.get("code", {}) else ""
         raise ValueError(
@@ -88,5 +88,5 @@ def require_undrifted(earlier: dict[str, Any], now: dict[str, Any], allow_drift:
         )
     for difference in differences:
         say(f"drift allowed: {difference}")
-    for kind in unwritten(earlier.get("code", {}), now.get("code", {})):
+    for kind in unwritten_kinds(earlier.get("code", {}), now.get("code", {})):
         say(f"the run does not say with which code of {kind} it began: it goes on with the code that is here")

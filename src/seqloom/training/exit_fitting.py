@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from seqloom.core.arguments import count
-from seqloom.core.layered import layered
+from seqloom.core.layered import require_layers
 from seqloom.core.model import Model, require_generates
 from seqloom.core.progress import Show, progress
 from seqloom.core.rest import Rest
@@ -74,7 +74,7 @@ def fit_exits(
     """
     require_generates(model, "leave layers out")
     require_tokens(tokens, model.config.vocab)
-    config = layered(model.config, "leaving layers out")
+    config = require_layers(model.config, "leaving layers out")
     if config.depth < 2:
         raise ValueError("a model of one layer has none that could be left out")
     require_taken(kind, settings)
@@ -88,10 +88,10 @@ def fit_exits(
     require_logits(model, batch, context)
     if classifier.kind == "sequence" and context < 2:
         raise ValueError("windows of one token have no prompt, and a classifier of kind sequence reads one")
-    windows, held_out = (Windows(part, context, seed) for part in _divided(tokens))
+    windows, held_out = (Windows(part, context, seed) for part in _divide_text(tokens))
     trained = classifier.build().to(model.device, torch.promote_types(model.dtype, torch.float32))
     adam = torch.optim.Adam(trained.parameters(), lr=rate)
-    before, _ = _judged(trained, model, held_out, batch, show)
+    before, _ = _judge_exits(trained, model, held_out, batch, show)
     rest = Rest(model)
     with show("training", batches, "batches") as advance:
         for step in range(batches):
@@ -102,7 +102,7 @@ def fit_exits(
             loss.backward()
             adam.step()
             advance()
-    after, judged = _judged(trained.eval(), model, held_out, batch, show)
+    after, judged = _judge_exits(trained.eval(), model, held_out, batch, show)
     if not isfinite(after):
         raise ValueError(f"the loss of the classifier is {after}: choose a smaller rate, or a sound run")
     return Fitted(trained, before, after, judged)
@@ -124,7 +124,7 @@ def _either(names: list[str]) -> str:
     return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def _judged(
+def _judge_exits(
     trained: Classifier, model: Model, held_out: Windows, batch: int, show: Show
 ) -> tuple[float, tuple[Judged, ...]]:
     """The mean loss on some batches, and what the classifier and its oracle do there."""
@@ -157,7 +157,7 @@ def _choices(trained: Classifier, read: LayerPredictions) -> dict[str, Tensor]:
     return {**choices, "the classifier": trained.depths(read.streams)}
 
 
-def _divided(tokens: Tokens) -> tuple[Tokens, Tokens]:
+def _divide_text(tokens: Tokens) -> tuple[Tokens, Tokens]:
     """The first nine tenths of a text and the last tenth, each as one document."""
     border = len(tokens) * 9 // 10
     return _one_document(tokens.ids[:border]), _one_document(tokens.ids[border:])

@@ -90,7 +90,7 @@ class Group:
         for parameter, total, count in zip(parameters, sums, counts.tolist(), strict=True):
             parameter.grad = total.view_as(parameter) if count else None
 
-    def agreed(self, stop: Stop) -> bool:
+    def agree_to_stop(self, stop: Stop) -> bool:
         """Whether any rank was asked to stop; then `stop` is set in each, after the same step."""
         if self.size == 1:
             return stop.asked is not None

@@ -14,7 +14,7 @@ from seqloom.core.model_config import ModelConfig
 from seqloom.core.progress import Say
 from seqloom.models.foreign import load as foreign
 from seqloom.runs.checkpoint import Checkpoint, peek
-from seqloom.runs.code import changed, changed_words, codes, of_meta
+from seqloom.runs.code import changed_kinds, changed_words, codes, of_meta
 from seqloom.runs.layout import find_run
 from seqloom.runs.model import config_of
 
@@ -30,7 +30,7 @@ def copy_weights(model: Model, folder: str, say: Say) -> None:
         origin = folder
     else:
         saved = _newest(folder)
-        edited = changed(of_meta(saved.meta), codes(model.config))
+        edited = changed_kinds(of_meta(saved.meta), codes(model.config))
         if edited:
             say(f"{changed_words(edited)} {folder} was saved: its weights are of another equation")
         saved_weights = saved.tensors["model"]
@@ -39,8 +39,8 @@ def copy_weights(model: Model, folder: str, say: Say) -> None:
     copied = _agreeing(weights, saved_weights)
     for name in copied:
         weights[name].copy_(saved_weights[name])
-    new = _listed(weights.keys() - set(copied))
-    unused = _listed(saved_weights.keys() - set(copied))
+    new = _list_names(weights.keys() - set(copied))
+    unused = _list_names(saved_weights.keys() - set(copied))
     notes = [f"; new here: {new}" if new else "", f"; not taken: {unused}" if unused else ""]
     say(f"{len(copied)} of {len(weights)} tensors are those of {origin}{''.join(notes)}")
 
@@ -77,7 +77,7 @@ def _agreeing(weights: Mapping[str, Tensor], saved_weights: Mapping[str, Tensor]
     ]
 
 
-def _listed(names: Any) -> str:
+def _list_names(names: Any) -> str:
     """Some names, and how many more there are."""
     ordered = sorted(names)
     more = f" and {len(ordered) - SHOWN} more" if len(ordered) > SHOWN else ""

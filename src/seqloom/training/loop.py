@@ -57,7 +57,7 @@ class Steps(ABC):
         return "none"
 
     @property
-    def carried(self) -> Carried:
+    def carried_state(self) -> Carried:
         """What a step passes on to the next."""
         return {}
 
@@ -100,7 +100,7 @@ class Updates(Steps):
 
     @property
     @override
-    def carried(self) -> Carried:
+    def carried_state(self) -> Carried:
         return self.step.carried
 
     @override
@@ -115,7 +115,7 @@ class Updates(Steps):
         seed_step(self.config.seed, number, self.device)
         compute_began = time.perf_counter()
         lr = self.set_rates(number)
-        (loss, norm), statistics = self.step(parts, divisors, lambda losses: self._admitted(losses, number))
+        (loss, norm), statistics = self.step(parts, divisors, lambda losses: self._admit_losses(losses, number))
         self.learner.model.after_update(number + 1, self.group.sum(statistics))
         ended = time.perf_counter()
         return Update(number + 1, loss, lr, ended - began, ended - compute_began, self.count_tokens(pieces), norm)
@@ -144,9 +144,9 @@ class Updates(Steps):
         self.optimizer.set_rates(share if self.rate == config.lr else share * self.rate / config.lr)
         return self.rate * share
 
-    def _admitted(self, losses: Losses, number: int) -> tuple[float, float]:
+    def _admit_losses(self, losses: Losses, number: int) -> tuple[float, float]:
         """The loss of the step and the norm of its gradient, of all processes. Raises NotFinite."""
-        if self.carried and self.group.size > 1:
+        if self.carried_state and self.group.size > 1:
             raise ValueError("the objective carries tensors from step to step: train it in one process")
         return losses.read(losses.values().tolist(), number + 1, self.group)
 

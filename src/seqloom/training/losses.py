@@ -53,24 +53,24 @@ class Losses:
         for rank_shares in group.gather(shares):
             for name, share, divisor in zip(self._names, rank_shares, self._divisors, strict=True):
                 if not math.isfinite(share):
-                    raise NotFinite(_stopped(step, f"{name} is {share}"))
+                    raise NotFinite(_stop_message(step, f"{name} is {share}"))
                 if divisor is not None:
                     total += share
         if not math.isfinite(norm):
-            raise NotFinite(_stopped(step, f"the norm of the gradient is {norm}"))
+            raise NotFinite(_stop_message(step, f"the norm of the gradient is {norm}"))
         return total, norm
 
 
 def require_finite(model: nn.Module, step: int, held_out: float | None = None) -> None:
     """Raises NotFinite if a weight, or the held-out loss, is not finite: a checkpoint must never hold such a model."""
     if held_out is not None and not math.isfinite(held_out):
-        raise NotFinite(_stopped(step, f"the held-out loss is {held_out}", model))
+        raise NotFinite(_stop_message(step, f"the held-out loss is {held_out}", model))
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
-            raise NotFinite(_stopped(step, f"the weight {name} is not finite", model))
+            raise NotFinite(_stop_message(step, f"the weight {name} is not finite", model))
 
 
-def _stopped(step: int, why: str, model: nn.Module | None = None) -> str:
+def _stop_message(step: int, why: str, model: nn.Module | None = None) -> str:
     """The message of an error that ends a training; a model that is fitted without gradients has no learning rate."""
     fits = isinstance(model, Model) and model.config.fits
     return f"stopped at step {step}: {why}" + ("" if fits else "; a lower training.lr may help, in another --out")

@@ -59,7 +59,7 @@ def require_room(model: ModelConfig, device: torch.device, training: "TrainConfi
         reserved = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         require_memory(purpose, need, advice, available=torch.cuda.mem_get_info(device)[0] + reserved, where="the GPU")
     else:
-        require_memory(purpose, need, advice, available=available_memory() + _allocated())
+        require_memory(purpose, need, advice, available=available_memory() + _allocated_bytes())
 
 
 def activations(model: ModelConfig, training: "TrainConfig") -> int:
@@ -77,9 +77,9 @@ def activations(model: ModelConfig, training: "TrainConfig") -> int:
     if not isinstance(model, LayeredConfig):
         return ids
     layers = [model.ffn_of(layer) for layer in range(model.depth)]
-    per_token = sum(model.dim if ffn.is_none else 2 * model.dim + ffn.held for ffn in layers)
+    per_token = sum(model.dim if ffn.is_none else 2 * model.dim + ffn.held_numbers for ffn in layers)
     if model.sublayers == "reversible":  # both streams, and the sublayer that the backward computes again
-        per_token = 2 * model.dim + model.dim + max(ffn.held for ffn in layers)
+        per_token = 2 * model.dim + model.dim + max(ffn.held_numbers for ffn in layers)
     together = tokens if training.compile else min(tokens, tokens_of_chunk(model.vocab))
     return ids + tokens * stream_bytes * per_token + together * 2 * logit_bytes * model.vocab
 
@@ -89,7 +89,7 @@ def _width(training: "TrainConfig | None") -> int:
     return 4 if training is None else training.dtype.itemsize
 
 
-def _allocated() -> int:
+def _allocated_bytes() -> int:
     """Bytes that this process has allocated already and can use again, such as those of an earlier model."""
     try:
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")

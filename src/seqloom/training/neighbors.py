@@ -8,8 +8,8 @@ import numpy as np
 
 from seqloom.core.model import require_streams
 from seqloom.data.prepare import Corpus
-from seqloom.retrieval.followed import followed
-from seqloom.retrieval.lookup import opened
+from seqloom.retrieval.followed import following_tokens
+from seqloom.retrieval.lookup import load_store
 from seqloom.runs.layout import find_run, tokenizer_digest
 from seqloom.training.config import RunConfig
 
@@ -31,7 +31,7 @@ def with_neighbors(config: RunConfig, corpus: Corpus) -> tuple[RunConfig, Corpus
     than the run.
     """
     model: Any = config.model
-    frozen, store = opened(model.store)
+    frozen, store = load_store(model.store)
     run, training = store.config.run, config.training
     if find_run(run).settings.get("tokenizer") != tokenizer_digest(corpus.tokenizer.json):
         raise ValueError(
@@ -52,6 +52,6 @@ def with_neighbors(config: RunConfig, corpus: Corpus) -> tuple[RunConfig, Corpus
             f"the model of {model.store} reads at most {longest:,} tokens, and {reason}: "
             "choose a store of another model"
         )
-    table = followed(store, model.k)
+    table = following_tokens(store, model.k)
     with_digest = model.model_copy(update={"digest": store.config.digest})
     return config.model_copy(update={"model": with_digest}), replace(corpus, neighbors=table)

@@ -110,7 +110,7 @@ class Optimizer:
         states = [self._state(part, unclaimed) for part in self.parts]
         for owner, entries in unclaimed.items():  # the entries of no parameter
             for entry, tensor in entries.items():
-                raise ValueError(_unknown(f"{owner}.{entry}" if owner else entry, tensor))
+                raise ValueError(_describe_unknown(f"{owner}.{entry}" if owner else entry, tensor))
         for part, state in zip(self.parts, states, strict=True):
             part.load_state_dict({**part.state_dict(), "state": state})
 
@@ -127,7 +127,7 @@ class Optimizer:
             for entry, tensor in entries.items():
                 shape = torch.Size([]) if entry == "step" else parameter.shape
                 if entry not in _MEMORY[type(part)] or tensor.shape != shape or not tensor.is_floating_point():
-                    raise ValueError(_unknown(f"{name}.{entry}", tensor))
+                    raise ValueError(_describe_unknown(f"{name}.{entry}", tensor))
             if set(entries) != _MEMORY[type(part)]:
                 raise ValueError(f"the optimizer's memory of {name} is only {', '.join(sorted(entries))}")
             state[number] = entries
@@ -187,5 +187,5 @@ def _parameters(part: torch.optim.Optimizer) -> list[nn.Parameter]:
     return [parameter for group in part.param_groups for parameter in group["params"]]
 
 
-def _unknown(name: str, tensor: Tensor) -> str:
+def _describe_unknown(name: str, tensor: Tensor) -> str:
     return f"the optimizer of this model has no {name!r} of shape {tuple(tensor.shape)}"

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from seqloom.core.extras import Extras, weighted
+from seqloom.core.extras import Extras, weight_extras
 from seqloom.core.model import Model, require_streams
 from seqloom.core.row_draws import Piece, read_piece
 from seqloom.core.shapes import Ids
@@ -63,7 +63,7 @@ class InPieces:
             losses.append(share * loss)
             extras.append((found, share))
             first += piece.shape[1]
-        return sum(losses[1:], losses[0]), weighted(extras)
+        return sum(losses[1:], losses[0]), weight_extras(extras)
 
     def _split(self, ids: Tensor) -> list[Tensor]:
         """The pieces of each row, of equal lengths up to one token; fewer where there are fewer tokens."""

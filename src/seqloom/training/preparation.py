@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from seqloom.core.device import chosen
+from seqloom.core.device import choose_device
 from seqloom.core.objective import Objective
 from seqloom.data.prepare import Corpus
 from seqloom.data.tokens import Tokens
@@ -18,7 +18,7 @@ from seqloom.training.step import Learner
 from seqloom.training.vectors import vectors_of, with_vectors
 
 
-def prepared(config: RunConfig) -> Prepared:
+def prepare_run(config: RunConfig) -> Prepared:
     """The run's settings with the actual size of the vocabulary, and its tokenized text where the objective reads one.
 
     ValueError, before the text is read, where a model of these settings would not fit into the memory, or the file of
@@ -41,8 +41,8 @@ def with_corpus(config: RunConfig, corpus: Corpus) -> RunConfig:
 
 
 def with_text(config: RunConfig) -> tuple[RunConfig, Corpus]:
-    """As `prepared`, for those who need a text. ValueError where the objective reads none."""
-    config, corpus = prepared(config)
+    """As `prepare_run`, for those who need a text. ValueError where the objective reads none."""
+    config, corpus = prepare_run(config)
     if corpus is None:
         raise ValueError(f"training.objective.kind={config.training.objective.kind} reads no text: choose another")
     return config, corpus
@@ -55,7 +55,7 @@ def learner_of(config: RunConfig, corpus: Corpus | None) -> Learner:
     learner = build(config, corpus)
     if corpus is not None and corpus.vectors is not None:
         learner.model.take_vectors(torch.from_numpy(corpus.vectors))
-    learner.to(chosen(training.device), training.dtype)
+    learner.to(choose_device(training.device), training.dtype)
     if config.model.looks_up:
         attach(learner.model)
     return learner

@@ -76,7 +76,7 @@ class Session:
         """torch, device, threads, backends of this stage and code, as `drift.surroundings` gives them"""
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether there is nothing left to do."""
         return self.solved or self.step >= self.config.training.batches
 
@@ -120,19 +120,19 @@ class Session:
     def train(self, rows: Metrics | Unwritten, stop: Stop, advance: Advance) -> Iterator[None]:
         """Step by step to the end, or until a signal asks to stop; gives way after each step."""
         settings = self.config.training
-        while not self.ended and not self.group.agreed(stop):
+        while not self.has_ended and not self.group.agree_to_stop(stop):
             if self.stage != stage_at(settings.stages, self.step):
-                self._learned(rows, self.updates.wait())
+                self._record_update(rows, self.updates.wait())
                 self._enter(self.stage + 1, {})
             with use(**self.backends):
                 update = self.updates(self.step)
             self.step += 1
-            note = self._learned(rows, update)
+            note = self._record_update(rows, update)
             advance(note=f"{note}{self._check()}")
-            scores = self.ended or bool(settings.evaluate_every and self.step % settings.evaluate_every == 0)
-            saves = self.ended or self.step % settings.save_every == 0
+            scores = self.has_ended or bool(settings.evaluate_every and self.step % settings.evaluate_every == 0)
+            saves = self.has_ended or self.step % settings.save_every == 0
             if scores or saves:
-                self._learned(rows, self.updates.wait())
+                self._record_update(rows, self.updates.wait())
             if scores:
                 advance(0, note="scoring held-out data")
                 self.evaluate(rows)
@@ -140,7 +140,7 @@ class Session:
             if saves or is_best:
                 self.save(rows)
             yield
-        self._learned(rows, self.updates.wait())
+        self._record_update(rows, self.updates.wait())
 
     def evaluate(self, rows: Metrics | Unwritten) -> None:
         """Scores the model on data that is never trained on; every process does, and rank 0's score is that of all."""
@@ -160,7 +160,7 @@ class Session:
         if isinstance(rows, Unwritten):
             return
         rows.sync()  # the rows reach the disk before the checkpoint that counts them
-        optional = {"objective": objective.state_dict(), "carried": self.updates.carried}
+        optional = {"objective": objective.state_dict(), "carried": self.updates.carried_state}
         tensors = {"model": model.state_dict(), "optimizer": self.optimizer.tensors()}
         tensors |= {group: named for group, named in optional.items() if named}
         around = dict(self.surroundings)
@@ -195,13 +195,13 @@ class Session:
         model = self.config.model
         stages = self.config.training.stages
         if any(other.window is not None for other in stages):
-            windowed = model if stage.window is None else self.config.layered.windowed(stage.window)
+            windowed = model if stage.window is None else self.config.layered_model.with_window(stage.window)
             self.learner.model.take_windows(windowed)
         if any(other.context is not None for other in stages):
             self.learner.objective.resize(stage.context or model.context)
         self.updates.begin_stage(stage.lr or self.config.training.lr)
 
-    def _learned(self, rows: Metrics | Unwritten, update: Update | None) -> str:
+    def _record_update(self, rows: Metrics | Unwritten, update: Update | None) -> str:
         """Writes the row of an update, if there is one; returns its loss in words."""
         if update is None:
             return ""

@@ -21,7 +21,7 @@ from seqloom.training.config import RunConfig
 from seqloom.training.optimizers import matrices_of
 from seqloom.training.pieces import require_pieces
 from seqloom.training.preset import preset_values, short
-from seqloom.training.stages import fitted
+from seqloom.training.stages import fit_window
 
 
 def resolve(
@@ -40,11 +40,11 @@ def resolve(
     values = preset_values(preset, changes, source)
     note = _drop_position(values, changes)
     config: RunConfig = read(RunConfig, values)
-    for line in (note, _wrapped(values, config.model)):
+    for line in (note, _describe_wrapped(values, config.model)):
         if line is not None and log is not None:
             log(line)
     objective = config.training.objective
-    model = fitted(objective.sized(config.model), config.training.stages, objective.resizes)
+    model = fit_window(objective.size_model(config.model), config.training.stages, objective.resizes)
     config = config.model_copy(update={"model": model})
     backends.check(config.backends)
     _build(config.model)
@@ -88,7 +88,7 @@ def _drop_position(values: dict[str, Any], changes: Sequence[str]) -> str | None
     )
 
 
-def _wrapped(values: dict[str, Any], model: ModelConfig) -> str | None:
+def _describe_wrapped(values: dict[str, Any], model: ModelConfig) -> str | None:
     """A line about the mixers that were put into `both_ways`, if any."""
     if not isinstance(model, LayeredConfig):
         return None

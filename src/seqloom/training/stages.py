@@ -16,7 +16,7 @@ from typing import final
 from pydantic import Field
 
 from seqloom.core.config import Config
-from seqloom.core.layered import layered
+from seqloom.core.layered import require_layers
 from seqloom.core.model_config import ModelConfig
 
 LARGEST = 2**40
@@ -75,7 +75,7 @@ def require_whole(stages: Sequence[Stage], batches: int) -> None:
         raise ValueError(f"stage {missing[0]} has no window and others have: give each stage one, or none")
 
 
-def fitted(model: ModelConfig, stages: Sequence[Stage], resizes: bool) -> ModelConfig:
+def fit_window(model: ModelConfig, stages: Sequence[Stage], resizes: bool) -> ModelConfig:
     """The model's settings with the window of the last stage, if it has one.
 
     `resizes` says whether the objective has rows of any length. ValueError where a stage does not fit the model.
@@ -96,6 +96,6 @@ def fitted(model: ModelConfig, stages: Sequence[Stage], resizes: bool) -> ModelC
                     f"training.stages: the window {stage.window:,} of stage {number} exceeds its context of {rows:,} "
                     "tokens: lower it or raise the context"
                 )
-            layered(model, "a window").windowed(stage.window)
+            require_layers(model, "a window").with_window(stage.window)
     last = stages[-1].window if stages else None
-    return model if last is None else layered(model).windowed(last)
+    return model if last is None else require_layers(model).with_window(last)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from seqloom.core.extras import added
+from seqloom.core.extras import add_statistics
 from seqloom.core.graphs import without_reading
 from seqloom.core.mixer import Mixer
 from seqloom.core.objective import Batch, Carried, Objective, Pass
@@ -97,7 +97,7 @@ class Step:
             with without_reading():
                 result = self._pass(part)
             loss = self._total(result, divisor, losses)
-            statistics = added(statistics, result.extras.statistics)
+            statistics = add_statistics(statistics, result.extras.statistics)
             (loss / divisor if divisor != 1 else loss).backward()
         self._group.sum_gradients(self._learner.parameters())
         losses.add_norm(self._clip())

@@ -16,7 +16,7 @@ from typing import final
 
 import torch
 
-from seqloom.core.device import chosen
+from seqloom.core.device import choose_device
 from seqloom.core.progress import Advance, Say, Show, progress
 from seqloom.training.config import RunConfig
 from seqloom.training.group import Group
@@ -89,7 +89,7 @@ def train_together(
         lanes = [
             _Lane(
                 turns(config, Path(folder), allow_drift, say, _within(advance), Group(), (), nullcontext(stop)),
-                chosen(config.training.device),
+                choose_device(config.training.device),
             )
             for config, folder in zip(configs, folders, strict=True)
         ]

@@ -135,7 +135,7 @@ def require_trackers(names: Sequence[str]) -> None:
 
 
 @contextmanager
-def tracked(
+def track_rows(
     names: Sequence[str],
     folder: Path,
     identity: str,
@@ -180,12 +180,12 @@ def numbers(row: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def flattened(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested settings by dotted name, such as `training.lr`."""
     flat: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
-            flat |= flattened(value, f"{prefix}{name}.")
+            flat |= flatten_settings(value, f"{prefix}{name}.")
         else:
             flat[f"{prefix}{name}"] = value
     return flat

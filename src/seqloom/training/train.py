@@ -16,7 +16,7 @@ from typing import final
 from seqloom.analysis.covering import same_as, sentence
 from seqloom.core.model import Model
 from seqloom.core.objective import Row
-from seqloom.core.progress import Say, Show, progress, silent
+from seqloom.core.progress import Say, Show, progress, show_nothing
 from seqloom.core.recording import graphs
 from seqloom.data.prepare import Corpus
 from seqloom.models.dropout import share_rows
@@ -26,13 +26,13 @@ from seqloom.runs.lock import lock
 from seqloom.runs.metrics import Metrics, read
 from seqloom.training import initial_weights
 from seqloom.training.config import RunConfig
-from seqloom.training.distributed import Unwritten, joined, require_one_dropout
+from seqloom.training.distributed import Unwritten, join_group, require_one_dropout
 from seqloom.training.group import Group
 from seqloom.training.memory import keep_freed_memory
-from seqloom.training.preparation import identity, learner_of, prepared
+from seqloom.training.preparation import identity, learner_of, prepare_run
 from seqloom.training.session import Session
 from seqloom.training.signals import Stop
-from seqloom.training.trackers import flattened, require_trackers, tracked
+from seqloom.training.trackers import flatten_settings, require_trackers, track_rows
 
 
 @final
@@ -75,11 +75,11 @@ def train(
     (unless `allow_drift`); NotFinite where the loss explodes.
     """
     require_trackers(trackers)
-    with joined(config.training) as group:
+    with join_group(config.training) as group:
         if group.main:
             say = say or (lambda line: print(line, file=sys.stderr, flush=True))
             return _last(turns(config, Path(folder), allow_drift, say, show, group, trackers, Stop()))
-        return _last(turns(config, Path(folder), allow_drift, lambda line: None, silent, group, (), Stop()))
+        return _last(turns(config, Path(folder), allow_drift, lambda line: None, show_nothing, group, (), Stop()))
 
 
 def _last(run: Generator[None, None, Outcome]) -> Outcome:
@@ -106,14 +106,14 @@ def turns(
     require_one_dropout(config, group.size)
     config = _as_stored(config, Run(folder), say)
     with group.main_first():
-        config, corpus = prepared(config)  # before the folder is made: a wrong source leaves nothing behind
+        config, corpus = prepare_run(config)  # before the folder is made: a wrong source leaves nothing behind
         if config.training.begin is not None and not Run(folder).config.exists():
             tokenizer = None if corpus is None else tokenizer_digest(corpus.tokenizer.json)
             initial_weights.require(config.model, config.training.begin, tokenizer)
     with lock(folder) if group.main else nullcontext(), use(**config.backends), ExitStack() as stack:
         learner = learner_of(config, corpus)
         with group.main_first():
-            run = _opened(folder, config, corpus) if group.main else Run(folder)
+            run = _open_run(folder, config, corpus) if group.main else Run(folder)
         keep_freed_memory(say)  # after all that is refused, whose error stays the only line
         stack.enter_context(graphs(wanted=config.training.graph != "none"))
         session = Session(config, run, learner, None if corpus is None else corpus.held_out, say, group)
@@ -131,20 +131,20 @@ def turns(
         group.require_same({**identity(config, corpus), **session.facts()})
         stack.enter_context(share_rows(learner, group.rank, group.size))
         first = session.step
-        settings = flattened(config.model_dump(mode="json"))
-        session.track = stack.enter_context(tracked(trackers, run.folder, run.identity, settings, first, say))
+        settings = flatten_settings(config.model_dump(mode="json"))
+        session.track = stack.enter_context(track_rows(trackers, run.folder, run.identity, settings, first, say))
         with Metrics(run.metrics, say, mark=mark) if group.main else Unwritten() as rows, signals as stop:
             with show("training", config.training.batches, "batches", start=first) as advance:
                 yield from session.train(rows, stop, advance)
-            if not session.ended:
+            if not session.has_ended:
                 if session.step > first:
                     session.save(rows)
             elif group.of_main(lambda: _last_score(run, session.step) is None):
                 session.evaluate(rows)  # its batches were reduced to those done: only the score is missing
                 session.save(rows)
-    score = session.score or (_last_score(run, session.step) if session.ended else None)
+    score = session.score or (_last_score(run, session.step) if session.has_ended else None)
     summary = "" if score is None else learner.objective.summary(score)
-    asked = None if session.ended else stop.asked
+    asked = None if session.has_ended else stop.asked
     return Outcome(run, learner.eval().model, corpus, first, session.step, asked, stop.asked, score, summary)
 
 
@@ -159,7 +159,7 @@ def _as_stored(config: RunConfig, run: Run, say: Say) -> RunConfig:
     return stored
 
 
-def _opened(folder: Path, config: RunConfig, corpus: Corpus | None) -> Run:
+def _open_run(folder: Path, config: RunConfig, corpus: Corpus | None) -> Run:
     """The run's folder with its settings and tokenizer."""
     run = open_run(folder, identity(config, corpus))
     if corpus is not None:

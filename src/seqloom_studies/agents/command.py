@@ -43,13 +43,13 @@ def command(
     """Decision Transformers next to behaviour cloning, by data, target return, context and delay of the rewards."""
     counts, windows = sizes("--episodes", episodes), sizes("--contexts", contexts)
     shares = [percent / 100 for percent in sizes("--best", best)]
+    from seqloom.studies.candidate import parse_candidate
     from seqloom.studies.command import run_study
-    from seqloom.studies.contender import contender
     from seqloom.studies.runner import Workers
     from seqloom_studies.agents import page
     from seqloom_studies.agents.study import Agents
 
-    contenders = [contender(text) for text in mixers or MIXERS]
+    contenders = [parse_candidate(text) for text in mixers or MIXERS]
     sources = data or ["CartPole-v1:mixed"]
     study = Agents(sources, contenders, counts, windows, shares, asked, played, batches, seeds, change or [])
     return run_study(study.study, out_folder(out, planned=plan), Workers(jobs), page, planned=plan)

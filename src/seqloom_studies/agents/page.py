@@ -13,7 +13,7 @@ from typing import ClassVar, Self, final
 from seqloom.core import table as layout
 from seqloom.core.statistics import Word, differences
 from seqloom.report import html
-from seqloom.report.charts.chart import SEEDS, Axis, Cell, Chart, Choice, Spec, Table, filename, rounded
+from seqloom.report.charts.chart import SEEDS, Axis, Cell, Chart, Choice, Spec, Table, filename, round_number
 from seqloom.report.charts.style import LineStyle, styles
 from seqloom.report.columns import AtLeastOne, Count, Number
 from seqloom.report.results import StudyRow, read
@@ -203,12 +203,12 @@ def points(rows: Rows, finding: Finding) -> Table:
         for x in all_xs if own_x is None else [own_x]:
             groups.setdefault((finding.label(row), x), []).append(row.mean)
     cells: list[list[Cell]] = [
-        [name, rounded(x), rounded(fmean(means)), rounded(min(means)), rounded(max(means))]
+        [name, round_number(x), round_number(fmean(means)), round_number(min(means)), round_number(max(means))]
         for (name, x), means in sorted(groups.items())
     ]
     if finding.x is ASKED:
         xs = sorted({x for _, x in groups})
-        cells += [[AS_ASKED, *[rounded(x)] * 4] for x in xs]
+        cells += [[AS_ASKED, *[round_number(x)] * 4] for x in xs]
     return Table(["model", finding.x.column, REACHED.column, *SEEDS], cells)
 
 
@@ -237,6 +237,6 @@ def _settings(row: Played) -> list[Cell]:
 
 def _cells(row: Played) -> list[Cell]:
     """The cells of a row below `AgentsReport.head`."""
-    asked = "–" if row.asked is None else rounded(row.asked)
-    returns = [rounded(value) for value in (row.mean, row.error, row.lowest, row.highest)]
+    asked = "–" if row.asked is None else round_number(row.asked)
+    returns = [round_number(value) for value in (row.mean, row.error, row.lowest, row.highest)]
     return [*_settings(row), asked, *returns]

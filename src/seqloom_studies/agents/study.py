@@ -31,11 +31,11 @@ from seqloom.models.decision_config import DecisionConfig
 from seqloom.report.charts.chart import filename
 from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
-from seqloom.studies.contender import Contender
+from seqloom.studies.candidate import Candidate
 from seqloom.studies.results import Results
 from seqloom.studies.study import Cell, Row, RunCell, Study
 from seqloom.training.config import RunConfig
-from seqloom.training.preparation import identity, prepared
+from seqloom.training.preparation import identity, prepare_run
 from seqloom.training.settings import resolve
 
 PRESET = "decision/cartpole"
@@ -143,8 +143,8 @@ class AgentCell(RunCell):
             "seed": config.seed,
             "batches": config.batches,
             "batch": config.batch,
-            "dim": self.config.layered.dim,
-            "depth": self.config.layered.depth,
+            "dim": self.config.layered_model.dim,
+            "depth": self.config.layered_model.depth,
             "recorded_mean": float(recorded.mean()),
             "recorded_highest": float(recorded.max()),
             "played": self.played,
@@ -192,7 +192,7 @@ class Agents:
     """The sources of episodes (ENV:POLICY), the mixers, and what is varied. ValueError for what does not fit."""
 
     sources: Sequence[str]
-    mixers: Sequence[Contender]
+    mixers: Sequence[Candidate]
     episodes: Sequence[int] = (10, 30, 100, 300)
     contexts: Sequence[int] = (1, 2, 5, 10, 20, 50)
     shares: Sequence[float] = (0.1, 1.0)
@@ -239,7 +239,7 @@ class Agents:
         ]
 
     def config(
-        self, source: str, mixer: Contender, learner: Learner, episodes: int, context: int, seed: int
+        self, source: str, mixer: Candidate, learner: Learner, episodes: int, context: int, seed: int
     ) -> RunConfig:
         """The settings of one run."""
         varied = [f"model.context={context}", f"training.batches={self.batches}", f"training.seed={seed}"]
@@ -269,7 +269,7 @@ class Agents:
     def _cell(
         self,
         source: str,
-        mixer: Contender,
+        mixer: Candidate,
         learner: Learner,
         count: int,
         context: int,
@@ -277,9 +277,9 @@ class Agents:
         findings: tuple[str, ...],
     ) -> AgentCell:
         """The run of one combination, and the returns that its model is asked for."""
-        config = prepared(self.config(source, mixer, learner, count, context, seed)).config
+        config = prepare_run(self.config(source, mixer, learner, count, context, seed)).config
         assert isinstance(config.model, DecisionConfig)
-        asked = self._asked(source)
+        asked = self._target_returns(source)
         return_findings = tuple(finding for finding in findings if finding in ("asked", "late rewards"))
         lower_returns = [(target, return_findings) for target in asked[:-1]] if return_findings else []
         folder = f"{source.replace(':', '-')}/{filename(learner.name)}/episodes-{count}"
@@ -295,7 +295,7 @@ class Agents:
             played=self.played,
         )
 
-    def _asked(self, source: str) -> list[float]:
+    def _target_returns(self, source: str) -> list[float]:
         """Returns that models are asked for, from the lowest to the highest in the first seed's largest recording."""
         returns = read_episodes(f"{PREFIX}:{source}:{max(self.episodes)}:0").returns
         low, high = float(returns.min()), float(returns.max())

@@ -8,14 +8,14 @@ from typing import final
 
 from seqloom.studies.command import typed_command
 from seqloom.studies.plan import plan
-from seqloom.studies.runner import Workers, known, run
+from seqloom.studies.runner import Workers, known_results, run
 from seqloom.studies.study import Stopped
 from seqloom.studies.summary import failures
 from seqloom_studies.board import lineup as fixed
 from seqloom_studies.board import page, table
-from seqloom_studies.board.announced import announced
+from seqloom_studies.board.announced import write_announcement
 from seqloom_studies.board.page_rows import Result, read_recalled, read_times
-from seqloom_studies.board.rows import TIMES, finished, merge, merge_times, stored
+from seqloom_studies.board.rows import TIMES, finished_lines, merge, merge_times, stored_lines
 from seqloom_studies.board.standing import Board as Standings
 from seqloom_studies.board.standing import Lineup, Question
 from seqloom_studies.board.study import Board
@@ -55,8 +55,8 @@ def act(options: Options, out: Path, workers: Workers) -> int:
         return 0
     if options.data is None:
         raise ValueError("add --data: a folder of texts with their authors (see data.division)")
-    board = Board(options.data, tuple(options.changes), stored(options.results), fixed.TEXTS[options.text])
-    print(announced(board, known(board.study, out)), flush=True)
+    board = Board(options.data, tuple(options.changes), stored_lines(options.results), fixed.TEXTS[options.text])
+    print(write_announcement(board, known_results(board.study, out)), flush=True)
     study = board.race if options.race else board.study
     if options.plan:
         print(f"\n{plan(study, out, workers)}")
@@ -75,7 +75,7 @@ def act(options: Options, out: Path, workers: Workers) -> int:
 
 def show(out: Path, options: Options) -> None:
     """Prints the table and the decisions by the rows of this folder and of --results, and writes OUT/board.html."""
-    lines = {**stored(options.results), **finished(out)}
+    lines = {**stored_lines(options.results), **finished_lines(out)}
     rows = [row for row in map(Result.model_validate, lines.values()) if row.text == options.text]
     if not rows:
         print("no run is finished yet")

@@ -7,16 +7,16 @@ from seqloom_studies.board import lineup
 from seqloom_studies.board.study import Board
 
 
-def announced(board: Board, results: Results) -> str:
+def write_announcement(board: Board, results: Results) -> str:
     """The text of all that is decided before the runs; the form of the baseline is by the rows so far."""
-    training, model = board.host.training, board.host.layered
+    training, model = board.host.training, board.host.layered_model
     activation, gated = (getattr(model.ffn_of(0), name) for name in ("activation", "gated"))
     corpus = board.corpus(None)
     assert corpus.division is not None
     host_parameters = quantity(model, "params")
     rows = []
     for name, contender in board.models(results).items():
-        config = board.settings(contender).layered
+        config = board.settings(contender).layered_model
         parameters = quantity(config, "params")
         difference = f"{100 * (parameters / host_parameters - 1):+.2f}%"
         rows.append((lineup.title(name), config.ffn_width, parameters, difference, lineup.folds(name)))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, final
 import torch
 
 from seqloom.analysis.match import quantity
-from seqloom.core.device import chosen
+from seqloom.core.device import choose_device
 from seqloom.core.model import Model
 from seqloom.data.authors import PARTS
 from seqloom.data.prepare import Corpus
@@ -18,7 +18,7 @@ from seqloom.runs import checkpoint
 from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
 from seqloom.runs.model import load
-from seqloom.studies.contender_cell import last_tenth
+from seqloom.studies.candidate_cell import last_tenth
 from seqloom.studies.study import RunCell
 from seqloom.training.config import RunConfig
 from seqloom.training.preparation import with_text
@@ -51,7 +51,7 @@ class BoardCell(RunCell):
 
     def read(self, run: Run, failed: str | None) -> list[BoardRow]:
         """One row: losses on validation and test texts, sizes, bytes of the state, backends, seconds."""
-        config, training = self.config.layered, self.config.training
+        config, training = self.config.layered_model, self.config.training
         rows = read(run.metrics)
         losses = [row["loss"] for row in rows if "loss" in row]
         _, corpus = with_text(self.config)
@@ -88,7 +88,7 @@ class BoardCell(RunCell):
             values["training"] = statistics.median(losses[-last_tenth(len(losses)) :])
             values["validation"] = [row for row in rows if "held_out" in row][-1]["held_out"]
             if corpus.test is not None:
-                model, _ = load(run.folder, device=chosen(training.device))
+                model, _ = load(run.folder, device=choose_device(training.device))
                 with use(**self.config.backends), torch.no_grad():
                     values |= self.test_scores(model, corpus)
         return [BoardRow.model_validate(values)]
@@ -97,7 +97,7 @@ class BoardCell(RunCell):
         """The scores on the test text: in windows of the context, and, for models that stream on, of `LONG` tokens."""
         assert corpus.test is not None
         assert corpus.division is not None
-        context, batch = self.config.layered.context, self.config.training.batch
+        context, batch = self.config.layered_model.context, self.config.training.batch
         in_context = Spans(model, corpus.test, context, batch)
         values: dict[str, Any] = {
             "loss": in_context.loss,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import fmean
 
-from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, rounded
+from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, round_number
 from seqloom.report.charts.style import LineStyle, styles
 from seqloom.report.tradeoffs import WIDE, pareto
 from seqloom_studies.board.page_rows import Recalled
@@ -28,7 +28,7 @@ def charts(board: Board, times: Times, recalled: Sequence[Recalled] = ()) -> lis
 
 def price(board: Board, times: Times) -> Chart | None:
     """Bits per byte against the time of a training step where it was raced, and against parameters that differ."""
-    standings = _drawn(board)
+    standings = _chart_standings(board)
     columns: dict[str, Mapping[str, float | None]] = {}
     raced = {name: times.step.get(name) for name in standings}
     if any(raced.values()):  # times of those in the table alone have nothing to be drawn
@@ -48,7 +48,7 @@ def price(board: Board, times: Times) -> Chart | None:
 
 def state(board: Board) -> Chart | None:
     """Bits per byte against the bytes of a row's state after this many tokens; mixers without a state are left out."""
-    standings = _drawn(board)
+    standings = _chart_standings(board)
     sizes = {name: standing.first.state_bytes.get(STATE) or None for name, standing in standings.items()}
     if not any(sizes.values()):
         return None
@@ -79,7 +79,7 @@ def recall(rows: Sequence[Recalled]) -> Chart | None:
         shares = [run.accuracy or 0.0 for run in best]
         name = f"{mixer} {dim}"
         kinds[name] = mixer
-        cells.append([name, best[0].state_bytes, *map(rounded, (fmean(shares), min(shares), max(shares)))])
+        cells.append([name, best[0].state_bytes, *map(round_number, (fmean(shares), min(shares), max(shares)))])
     table = Table(["model", "state bytes", RIGHT, "lowest seed", "highest seed"], cells)
     heading = f"Recall of pairs (MQAR, difficulty {hardest}) against state bytes"
     words = "The share of right answers at the best learning rate; higher and further left is better."
@@ -87,7 +87,7 @@ def recall(rows: Sequence[Recalled]) -> Chart | None:
     return Chart("board-recall", heading, words, {"rows": table}, [Choice(heading, draw)])
 
 
-def _drawn(board: Board) -> dict[str, Standing]:
+def _chart_standings(board: Board) -> dict[str, Standing]:
     """The standings without those in the table alone."""
     return {name: standing for name, standing in board.standings.items() if name not in APART}
 
@@ -104,8 +104,8 @@ def _chart(
     rows: list[list[Cell]] = [
         [
             standing.title,
-            *(rounded(column[standing.name]) for column in columns.values()),
-            *map(rounded, _span(standing)),
+            *(round_number(column[standing.name]) for column in columns.values()),
+            *map(round_number, _span(standing)),
         ]
         for standing in standings
     ]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import final
 
-from seqloom.studies.contender import Contender
+from seqloom.studies.candidate import Candidate
 
 RECIPE = "board/small"
 FOLDS = 10
@@ -60,11 +60,11 @@ LLAMA = "{kind: attention, heads: 4, kv_heads: 2, bias: none}"
 """attention as in the recipe"""
 
 
-def _form(heads: int, qk_norm: bool, kernel: int) -> Contender:
+def _form(heads: int, qk_norm: bool, kernel: int) -> Candidate:
     norm, convolution = "heads" if qk_norm else "none", "-convolution" if kernel > 1 else ""
     settings = f"heads: {heads}, kv_heads: {heads // 2}, bias: none, qk_norm: {norm}, kernel: {kernel}"
     name = f"attention-{heads}{'-norm' if qk_norm else ''}{convolution}"
-    return Contender(name, (f"model.mixer={{kind: attention, {settings}}}",))
+    return Candidate(name, (f"model.mixer={{kind: attention, {settings}}}",))
 
 
 FORMS = tuple(_form(heads, norm, kernel) for heads, norm, kernel in product((2, 4, 8), (False, True), (1, 4)))
@@ -72,27 +72,27 @@ DEFAULT_FORM = _form(4, False, 1)
 """what the baseline is in a plan while none is chosen"""
 
 
-def _mixer(form: Contender) -> str:
+def _mixer(form: Candidate) -> str:
     """The mixer of a form, as `{kind: attention, …}`."""
     return form.changes[0].partition("=")[2]
 
 
-def _kind(kind: str) -> Contender:
-    return Contender(kind, (f"model.mixer.kind={kind}",))
+def _kind(kind: str) -> Candidate:
+    return Candidate(kind, (f"model.mixer.kind={kind}",))
 
 
-def decided(form: Contender) -> tuple[Contender, ...]:
+def decision_models(form: Candidate) -> tuple[Candidate, ...]:
     """The models of decisions, where the baseline has this form."""
     attention = _mixer(form)
 
-    def three_to_one(kind: str) -> Contender:
+    def three_to_one(kind: str) -> Candidate:
         mixers = ", ".join([f"{{kind: {kind}}}"] * 3)
-        return Contender(f"{kind}-3-1", (f"model.mixer=[{mixers}, {attention}]",))
+        return Candidate(f"{kind}-3-1", (f"model.mixer=[{mixers}, {attention}]",))
 
     return (
-        Contender(BASELINE, form.changes),
-        Contender(PLAIN, (f"model.mixer={LLAMA}",)),
-        Contender(WINDOW, (f"model.mixer={attention.removesuffix('}')}, window: 64}}",)),
+        Candidate(BASELINE, form.changes),
+        Candidate(PLAIN, (f"model.mixer={LLAMA}",)),
+        Candidate(WINDOW, (f"model.mixer={attention.removesuffix('}')}, window: 64}}",)),
         _kind("gated_delta"),
         _kind("he"),
         three_to_one("gated_delta"),
@@ -100,7 +100,7 @@ def decided(form: Contender) -> tuple[Contender, ...]:
     )
 
 
-DECIDED = tuple(contender.name for contender in decided(DEFAULT_FORM))
+DECIDED = tuple(contender.name for contender in decision_models(DEFAULT_FORM))
 EXPLORATORY = tuple(_kind(kind) for kind in ("mamba2", "rwkv7", "kda", "mlstm", "gla", "gru", "we", "identity"))
 
 

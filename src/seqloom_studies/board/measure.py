@@ -21,7 +21,7 @@ from seqloom.core.model import Model
 from seqloom.core.state import nbytes
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import cut, held_out
-from seqloom.evaluation.scores import widened
+from seqloom.evaluation.scores import widen_logits
 
 EDGES = (0, 64, 256, 512, 1024, 2048)
 """the numbers of tokens at which spans of positions begin and end"""
@@ -76,12 +76,12 @@ class Spans:
 def target_losses(model: Model, inputs: Int[Tensor, "B T"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
     """The loss of each target in nats; where T is above the context, the window is read in pieces."""
     if inputs.shape[1] <= model.config.context:
-        return cross_entropy(widened(model(inputs)).transpose(1, 2), targets, reduction="none")
+        return cross_entropy(widen_logits(model(inputs)).transpose(1, 2), targets, reduction="none")
     state = model.start(len(inputs))
     losses = []
     for piece, piece_targets in zip(inputs.split(PIECE, 1), targets.split(PIECE, 1), strict=True):
         logits, state = model.extend(piece, state)
-        losses.append(cross_entropy(widened(logits).transpose(1, 2), piece_targets, reduction="none"))
+        losses.append(cross_entropy(widen_logits(logits).transpose(1, 2), piece_targets, reduction="none"))
     return torch.cat(losses, 1)
 
 

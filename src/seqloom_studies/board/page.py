@@ -39,9 +39,9 @@ def report(board: Board, times: table.Times, recalled: Sequence[Recalled] = ()) 
         notes=table.notes(board, times),
         charts=charts(board, times, recalled),
         origin={
-            "date": _joined(row.date for row in board.rows),
-            "commit": _joined(row.commit for row in board.rows),
-            "machine": _joined(row.machine for row in board.rows),
+            "date": _join_values(row.date for row in board.rows),
+            "commit": _join_values(row.commit for row in board.rows),
+            "machine": _join_values(row.machine for row in board.rows),
         },
     )
 
@@ -52,6 +52,6 @@ def write(path: Path, content: BoardReport) -> Path:
     return path
 
 
-def _joined(values: Iterable[str]) -> str:
+def _join_values(values: Iterable[str]) -> str:
     """The values that differ, in order."""
     return ", ".join(sorted(set(values)))

@@ -86,7 +86,7 @@ class BoardRow(Row):
     failed: str | None = None
 
 
-def stored(path: Path) -> dict[str, dict[str, Any]]:
+def stored_lines(path: Path) -> dict[str, dict[str, Any]]:
     """The lines of the file of rows, by digest; {} for a missing file. ValueError for a line that is not such a row."""
     if not path.is_file():
         return {}
@@ -112,7 +112,7 @@ def row_of(values: Mapping[str, Any]) -> BoardRow:
         raise ValueError(str(error)) from None
 
 
-def finished(out: Path) -> dict[str, dict[str, Any]]:
+def finished_lines(out: Path) -> dict[str, dict[str, Any]]:
     """The lines of all finished runs in a study's folder, by digest; the study may still be running.
 
     ValueError, in one line, where a file has other rows.
@@ -136,14 +136,14 @@ def merge(out: Path, path: Path, *, scratch: bool = False) -> tuple[int, int]:
 
     ValueError where the commit of a new row cannot be looked at, unless the file is a `scratch` one.
     """
-    earlier = stored(path)
-    new = {digest: line for digest, line in finished(out).items() if digest not in earlier}
+    earlier = stored_lines(path)
+    new = {digest: line for digest, line in finished_lines(out).items() if digest not in earlier}
     if new and not scratch:
         require_traceable(line["commit"] for line in new.values())
     lines = {**new, **earlier}
     if lines:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace(path, encoded(list(lines.values())))
+        replace(path, encode_lines(list(lines.values())))
     return len(lines) - len(earlier), len(lines)
 
 
@@ -164,7 +164,7 @@ def merge_times(out: Path, path: Path, *, scratch: bool = False) -> int:
     return len(lines)
 
 
-def encoded(lines: Sequence[Mapping[str, Any]]) -> bytes:
+def encode_lines(lines: Sequence[Mapping[str, Any]]) -> bytes:
     """The lines in a fixed order: by contender, rate and seed."""
     ordered = sorted(
         lines, key=lambda line: (line.get("text", ""), line["contender"], line["lr"], line["seed"], line["digest"])

@@ -12,7 +12,7 @@ from seqloom.report.stored import render_markdown
 from seqloom_studies.board import table
 from seqloom_studies.board.charts import APART, charts
 from seqloom_studies.board.page_rows import Result, read_recalled, read_times
-from seqloom_studies.board.rows import stored
+from seqloom_studies.board.rows import stored_lines
 from seqloom_studies.board.standing import Board, Lineup, Question
 
 FILES = ("board.jsonl", "board_times.jsonl", "recall_trained.jsonl")
@@ -44,7 +44,7 @@ LINEUP = Lineup(TITLES, "attention", ("she",), QUESTIONS)
 @cache
 def rows(results: Path) -> tuple[Board, table.Times] | None:
     """The board and its times; None without a finished run."""
-    lines = [Result.model_validate(line) for line in stored(results / FILES[0]).values() if not line.get("lost")]
+    lines = [Result.model_validate(line) for line in stored_lines(results / FILES[0]).values() if not line.get("lost")]
     board = Board.of(lines, LINEUP) if lines else None
     if board is None or not board.standings:
         return None
@@ -80,7 +80,7 @@ def result(name: str, results: Path) -> str | None:
         return None
     loss, to_host = standing.estimate, board.to_host(name)
     bits = f"{loss} bits per byte on the test books, {loss.seeds} seed{'s' * (loss.seeds > 1)}"
-    return bits if to_host is None else f"{bits}; to llama attention {to_host.signed}"
+    return bits if to_host is None else f"{bits}; to llama attention {to_host.format_signed}"
 
 
 def lines(results: Path) -> list[str]:

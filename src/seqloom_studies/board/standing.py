@@ -103,7 +103,7 @@ class Answer:
         if self.awaited:
             return f"{difference}: not decided before all questions have {self.awaited} runs ({estimate.seeds} here)."
         sentence = f"{difference} ({runs}): {self.verdict.words}"
-        if self.verdict.significant:
+        if self.verdict.is_significant:
             return f"{sentence}: **{first if estimate.mean < 0 else second}**."
         return f"{sentence}."
 
@@ -154,7 +154,7 @@ class Board:
         return contrast(weights, runs, paired=True, share=self.lineup.share) if len(runs) == 2 else None
 
     @property
-    def unfinished(self) -> list[str]:
+    def unfinished_contenders(self) -> list[str]:
         """The contenders whose rate is not chosen yet, or that have no row at all."""
         standings = self.standings
         return [

@@ -19,7 +19,7 @@ from seqloom.analysis.origin import machine
 from seqloom.data.prepare import Corpus
 from seqloom.data.windows import Windows
 from seqloom.runs.layout import identity as digest
-from seqloom.studies.contender import Contender
+from seqloom.studies.candidate import Candidate
 from seqloom.studies.decoding import Decoding
 from seqloom.studies.race import Race
 from seqloom.studies.results import Results
@@ -57,7 +57,7 @@ class Board:
     @property
     def study(self) -> Study:
         """The study; its folder is bound to the settings and the text that all runs share."""
-        return Study("board", self.shared, self.stages)
+        return Study("board", self.shared_settings, self.stages)
 
     @property
     def race(self) -> Study:
@@ -75,10 +75,10 @@ class Board:
                 ),
             ]
 
-        return Study("board", self.shared, stages)
+        return Study("board", self.shared_settings, stages)
 
     @cached_property
-    def shared(self) -> dict[str, Any]:
+    def shared_settings(self) -> dict[str, Any]:
         """The settings that all runs share, and the identity of the text of all folds."""
         shared = self.host.identity(self.corpus(None).identity)
         del shared["model"]["mixer"], shared["training"]["seed"], shared["training"]["lr"], shared["data"]["seed"]
@@ -111,23 +111,23 @@ class Board:
             _, self._corpora[fold] = with_text(resolve(lineup.RECIPE, changes, self.source))
         return self._corpora[fold]
 
-    def settings(self, contender: Contender) -> RunConfig:
+    def settings(self, contender: Candidate) -> RunConfig:
         """The settings of a model, whose parameters equal those of Llama attention by the feed-forward's width."""
         if contender.changes not in self._sized:
             vocab = {"vocab": self.corpus(None).tokenizer.vocab}
             config = resolve(lineup.RECIPE, [*self._changes, *contender.changes], self.source)
-            host = self.host.layered.model_copy(update=vocab)
-            model = match(config.layered.model_copy(update=vocab), host, equal="params", by="ffn").config
+            host = self.host.layered_model.model_copy(update=vocab)
+            model = match(config.layered_model.model_copy(update=vocab), host, equal="params", by="ffn").config
             self._sized[contender.changes] = config.model_copy(update={"model": model})
         return self._sized[contender.changes]
 
-    def models(self, results: Results) -> dict[str, Contender]:
+    def models(self, results: Results) -> dict[str, Candidate]:
         """All models by name, those of decisions first. While the baseline's form is not chosen it is Llama's.
 
         Where Llama's form was chosen, the baseline is Llama attention, which is then no further model.
         """
         chosen = self.form(results)
-        models = (*lineup.decided(chosen or lineup.DEFAULT_FORM), *EXPLORATORY)
+        models = (*lineup.decision_models(chosen or lineup.DEFAULT_FORM), *EXPLORATORY)
         left_out = lineup.PLAIN if chosen == lineup.DEFAULT_FORM else None
         return {contender.name: contender for contender in models if contender.name != left_out}
 
@@ -155,7 +155,7 @@ class Board:
         yield from self._rate_stages(EXPLORATORY, "rate", results)
         yield from self._result_stages(EXPLORATORY, results)
 
-    def _rate_stages(self, models: Sequence[Contender], use: Purpose, results: Results) -> Iterator[Sequence[Cell]]:
+    def _rate_stages(self, models: Sequence[Candidate], use: Purpose, results: Results) -> Iterator[Sequence[Cell]]:
         """Runs at all rates, then at further ones until the best lies inside (`lineup.rates_to_try`)."""
         while True:
             cells = [cell for model in models for cell in self._next_rates(model, use, results)]
@@ -163,7 +163,7 @@ class Board:
             if all(self._is_missing(cell, results) for cell in cells):
                 return  # nothing is missing, or no cell was run: the stages are only being listed
 
-    def _next_rates(self, model: Contender, use: Purpose, results: Results) -> list[BoardCell]:
+    def _next_rates(self, model: Candidate, use: Purpose, results: Results) -> list[BoardCell]:
         """The runs that are needed before the rate is chosen, or before it is known that one more is needed."""
         first = self._missing([self.rate_cell(model, rate, use) for rate in RATES], results)
         if first:
@@ -172,7 +172,7 @@ class Board:
         further = lineup.rates_to_try(list(losses), _lowest(losses))
         return self._missing([self.rate_cell(model, rate, use) for rate in further], results)
 
-    def _result_stages(self, models: Sequence[Contender], results: Results) -> Iterator[Sequence[Cell]]:
+    def _result_stages(self, models: Sequence[Candidate], results: Results) -> Iterator[Sequence[Cell]]:
         """A stage for each fold."""
         for fold in range(max(lineup.folds(model.name) for model in models)):
             with_rates = self._with_rates(models, results)
@@ -181,7 +181,7 @@ class Board:
             ]
             yield self._missing(cells, results)
 
-    def _with_rates(self, models: Sequence[Contender], results: Results) -> list[tuple[Contender, float]]:
+    def _with_rates(self, models: Sequence[Candidate], results: Results) -> list[tuple[Candidate, float]]:
         """Each model with its rate; in a plan, before a rate is known, the middle one.
 
         A model is left out where a run failed that its rate depends on.
@@ -195,7 +195,7 @@ class Board:
                 pairs.append((model, MIDDLE))
         return pairs
 
-    def form(self, results: Results) -> Contender | None:
+    def form(self, results: Results) -> Candidate | None:
         """The form of attention with the lowest validation loss; None while a form has no row."""
         losses = {}
         for form in FORMS:
@@ -205,12 +205,12 @@ class Board:
             losses[form] = inf if row.validation is None else row.validation
         return min(FORMS, key=lambda form: losses[form])
 
-    def rate(self, model: Contender, results: Results, use: Purpose = "rate") -> float | None:
+    def rate(self, model: Candidate, results: Results, use: Purpose = "rate") -> float | None:
         """The rate with the lowest validation loss; None while a run at one of the first rates has no row."""
         losses = self._losses(model, use, results)
         return _lowest(losses) if losses.keys() >= set(RATES) else None
 
-    def _losses(self, model: Contender, use: Purpose, results: Results) -> dict[float, float]:
+    def _losses(self, model: Candidate, use: Purpose, results: Results) -> dict[float, float]:
         """The validation loss by rate, infinite where it became NaN, of the runs that have a row."""
         ends = [RATES[0] / 2**power for power in range(1, lineup.FURTHER + 1)]
         ends += [RATES[-1] * 2**power for power in range(1, lineup.FURTHER + 1)]
@@ -233,16 +233,16 @@ class Board:
         assert isinstance(cell, BoardCell)
         return self.row(cell, results) is None and cell.name not in results.failed
 
-    def form_cell(self, form: Contender) -> BoardCell:
+    def form_cell(self, form: Candidate) -> BoardCell:
         """The run that scores a form of attention on the validation text."""
         return self._cell(form, "form", MIDDLE, 0, None, self._choosing)
 
-    def rate_cell(self, model: Contender, rate: float, use: Purpose) -> BoardCell:
+    def rate_cell(self, model: Candidate, rate: float, use: Purpose) -> BoardCell:
         """The run that scores a rate on the validation text; a control has the batches of a result."""
         batches = self._choosing if use == "rate" else self.host.training.batches
         return self._cell(model, use, rate, 0, None, batches)
 
-    def tested_cell(self, model: Contender, fold: int, rate: float, batches: int | None = None) -> BoardCell:
+    def tested_cell(self, model: Candidate, fold: int, rate: float, batches: int | None = None) -> BoardCell:
         """The run that is tested on a fold, after the batches of a result unless others are given."""
         use: Literal["slope", "result"] = "result" if batches is None else "slope"
         return self._cell(model, use, rate, lineup.seed(fold), fold, batches or self.host.training.batches)
@@ -254,7 +254,7 @@ class Board:
 
     def _cell(
         self,
-        model: Contender,
+        model: Candidate,
         use: Literal["form", "rate", "control", "result", "slope"],
         rate: float,
         seed: int,
@@ -276,7 +276,7 @@ class Board:
         )
         config = settings.model_copy(
             update={
-                "model": settings.layered.model_copy(update={"vocab": corpus.tokenizer.vocab}),
+                "model": settings.layered_model.model_copy(update={"vocab": corpus.tokenizer.vocab}),
                 "data": settings.data.model_copy(update={"seed": seed, "fold": fold}),
                 "training": training,
             }
@@ -291,7 +291,7 @@ class Board:
             contender=model.name,
             purpose=use,
             text_name=self.text.name,
-            board=digest(self.shared)[:16],
+            board=digest(self.shared_settings)[:16],
         )
 
 

@@ -99,8 +99,8 @@ def notes(board: Board, times: Times) -> list[str]:
             f"Times: one race{where}. A step has the batch size of the trainings; a token at N is of a model whose "
             "context is N, with random weights."
         )
-    if board.unfinished:
-        lines.append(f"Not finished: {', '.join(board.unfinished)}.")
+    if board.unfinished_contenders:
+        lines.append(f"Not finished: {', '.join(board.unfinished_contenders)}.")
     return lines
 
 

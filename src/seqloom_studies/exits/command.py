@@ -49,13 +49,13 @@ def command(
 ) -> None:
     """Trains a linear classifier for early exits on the frozen layers of a run; used by `generate --exit-by`."""
     from seqloom.training.exit_fitting import require_taken
-    from seqloom_studies.exits.study import trained
+    from seqloom_studies.exits.study import train_classifier
 
     of_kind = given_options({"oracle": oracle, "penalty": penalty, "width": width})
     require_taken(kind, of_kind, "--")
     training_settings: dict[str, Any] = {"kind": kind, "batches": batches, "batch": batch, "rate": rate, "seed": seed}
     training_settings |= of_kind
-    print(trained(run, data, out, column, step, training_settings, as_json=as_json))
+    print(train_classifier(run, data, out, column, step, training_settings, as_json=as_json))
 
 
 def thresholds(
@@ -71,9 +71,9 @@ def thresholds(
 ) -> None:
     """Searches one threshold per layer for the fewest layers at the allowed accuracy; used by `generate --exit-by`."""
     values = numbers("--grid", grid, "0.5,0.9")
-    from seqloom_studies.exits.study import searched
+    from seqloom_studies.exits.study import find_thresholds
 
-    print(searched(run, exit_by, data, column, step, values, delta, seed, as_json=as_json))
+    print(find_thresholds(run, exit_by, data, column, step, values, delta, seed, as_json=as_json))
 
 
 def calibrate(
@@ -93,6 +93,6 @@ def calibrate(
 ) -> None:
     """Finds the lowest `--exit` whose share of differing tokens is at most delta (Learn then Test, as in CALM)."""
     values = numbers("--thresholds", thresholds, "1,0.9,0.8")
-    from seqloom_studies.exits.study import calibrated
+    from seqloom_studies.exits.study import calibrate_threshold
 
-    print(calibrated(run, data, values, delta, epsilon, exit_by, longest, step, as_json=as_json))
+    print(calibrate_threshold(run, data, values, delta, epsilon, exit_by, longest, step, as_json=as_json))

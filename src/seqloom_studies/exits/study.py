@@ -16,7 +16,7 @@ from seqloom.evaluation.thresholds import search_thresholds
 from seqloom.training.exit_fitting import fit_exits
 
 
-def trained(
+def train_classifier(
     run: Path,
     data: str,
     out: Path,
@@ -40,7 +40,7 @@ def trained(
     return f"{table(head, rows)}\n\n{note}"
 
 
-def searched(
+def find_thresholds(
     run: Path,
     folder: Path,
     data: str,
@@ -74,7 +74,7 @@ def searched(
     return f"{table((data, f'layers of {len(model.config.mixers)}', 'right'), rows)}\n\n{answer}"
 
 
-def calibrated(
+def calibrate_threshold(
     run: Path,
     data: str,
     thresholds: list[float],

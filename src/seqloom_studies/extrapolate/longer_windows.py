@@ -5,7 +5,7 @@ from contextlib import suppress
 import numpy as np
 import torch
 
-from seqloom.core.layered import layered
+from seqloom.core.layered import require_layers
 from seqloom.core.model import Model
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import cut
@@ -20,7 +20,7 @@ def at_length(model: Model, length: int) -> Model:
 
     ValueError, with the reason, where neither can.
     """
-    config = layered(model.config)
+    config = require_layers(model.config)
     if length <= config.context:
         return model
     reach = config.position.longest(config.context)
@@ -28,7 +28,7 @@ def at_length(model: Model, length: int) -> Model:
         raise ValueError(f"{config.position.kind} positions reach {reach:,} tokens")
     longer = config.model_copy(update={"context": length})
     with suppress(ValueError):  # weights for each position or lag do not fit
-        rebuilt = model.rebuilt(longer).eval()
+        rebuilt = model.rebuild_with(longer).eval()
         if _same_logits(model, rebuilt):
             return rebuilt
     longest = model.traits.longest

@@ -10,7 +10,7 @@ from typing import Self, final
 
 from seqloom.core import table as layout
 from seqloom.report import html
-from seqloom.report.charts.chart import Axis, Chart, Choice, Spec, Table, rounded
+from seqloom.report.charts.chart import Axis, Chart, Choice, Spec, Table, round_number
 from seqloom.report.charts.style import LineStyle, styles
 from seqloom.report.columns import AtLeastOne, Count, Number
 from seqloom.report.results import StudyRow, read
@@ -91,7 +91,7 @@ class ExtrapolateReport:
             lengths=lengths,
             table=[_line(first, losses) for first, losses in table(rows, LOSSES[0].of)],
             styles=styles_of(rows),
-            refused=refused(rows),
+            refused=refused_lines(rows),
             origin=rows[-1],
             text=", ".join(dict.fromkeys(row.text for row in rows)),
             seeds="One seed each: observed once." if len(seeds) == 1 else "",
@@ -131,7 +131,7 @@ def charts(rows: Rows) -> list[Chart]:
     """The two losses against the length; [] where no run could be read."""
     charts = []
     for loss in LOSSES:
-        cells = [[row.run, row.length, rounded(loss.of(row))] for row in rows if loss.of(row) is not None]
+        cells = [[row.run, row.length, round_number(loss.of(row))] for row in rows if loss.of(row) is not None]
         if cells:
             charts.append(_chart(rows, loss, Table(["model", "length", "loss"], cells)))
     return charts
@@ -164,7 +164,7 @@ def text(rows: Rows) -> str:
     return "\n".join([*parts, *(["", "not read:", *reasons] if reasons else [])])
 
 
-def refused(rows: Rows) -> list[str]:
+def refused_lines(rows: Rows) -> list[str]:
     """A line for each run and reason, with its lengths."""
     runs: dict[tuple[str, str], list[str]] = {}
     for row in rows:
@@ -179,7 +179,7 @@ def styles_of(rows: Rows) -> dict[str, LineStyle]:
     return styles(list(kinds), kinds)
 
 
-def trained(rows: Rows) -> list[tuple[str, float]]:
+def trained_lengths(rows: Rows) -> list[tuple[str, float]]:
     """The trained lengths: one for all runs, or each with the names of its runs."""
     runs: dict[int, list[str]] = {}
     for row in rows:
@@ -225,7 +225,7 @@ def _by_run(rows: Rows) -> dict[str, list[Longer]]:
 
 def _chart(rows: Rows, loss: Loss, cells: Table) -> Chart:
     low, high = min(cells.numbers("length")), max(cells.numbers("length"))
-    borders = [(label, length) for label, length in trained(rows) if low <= length <= high]
+    borders = [(label, length) for label, length in trained_lengths(rows) if low <= length <= high]
 
     def draw() -> Spec:
         from seqloom.report.charts.curves import curves

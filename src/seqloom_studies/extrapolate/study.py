@@ -22,10 +22,10 @@ from typing import Any, ClassVar, final
 
 from typing_extensions import override
 
-from seqloom.core.layered import layered
+from seqloom.core.layered import require_layers
 from seqloom.core.model import Model, require_generates
 from seqloom.core.progress import Say, Show
-from seqloom.core.table import written
+from seqloom.core.table import format_cell
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import score
 from seqloom.runs import model as stored
@@ -98,15 +98,15 @@ class LengthCell(Cell):
 
     def run(self, folder: Path, say: Say, show: Show) -> Sequence[Longer]:
         """One row; its loss is None where the model cannot read windows of that length."""
-        model, run = _loaded(self.folder, self.step)
+        model, run = _load_run(self.folder, self.step)
         tokens, text = _tokens(self.folder, self.step, self.data)
         training = run.settings.get("training", {})
         shared = {
             "run": Path(self.name).parent.name,
-            "mixer": " + ".join(sorted({mixer.kind for mixer in layered(model.config).pattern})),
-            "position": layered(model.config).position.kind,
-            "dim": layered(model.config).dim,
-            "depth": layered(model.config).depth,
+            "mixer": " + ".join(sorted({mixer.kind for mixer in require_layers(model.config).pattern})),
+            "position": require_layers(model.config).position.kind,
+            "dim": require_layers(model.config).dim,
+            "depth": require_layers(model.config).depth,
             "parameters": sum(weights.numel() for weights in model.parameters()),
             "context": model.config.context,
             "batches": self.step,
@@ -127,7 +127,7 @@ class LengthCell(Cell):
     def text(self, rows: Sequence[Longer]) -> str:
         """The loss, or the reason why there is none."""
         row = rows[0]
-        return f"loss {written(row.loss)}" if row.loss is not None else f"refused: {row.refused}"
+        return f"loss {format_cell(row.loss)}" if row.loss is not None else f"refused: {row.refused}"
 
 
 @final
@@ -168,7 +168,7 @@ class Extrapolate:
         cells = []
         for path in self.runs:
             step = _newest_step(find_run(path))
-            model, run = _loaded(str(path), step)
+            model, run = _load_run(str(path), step)
             tokens, _ = _tokens(str(path), step, self.data)
             digest = hashlib.sha256(f"{run.identity} {step} ".encode())
             digest.update(tokens.ids.tobytes())
@@ -200,7 +200,7 @@ def _newest_step(run: Run) -> int:
 
 
 @lru_cache(maxsize=1)
-def _loaded(folder: str, step: int) -> tuple[Model, Run]:
+def _load_run(folder: str, step: int) -> tuple[Model, Run]:
     """The model and the run in a folder; the latest is cached, since consecutive cells read the same run."""
     model, run = stored.load(folder, step=step)
     require_generates(model, "predict the next token")
@@ -214,7 +214,7 @@ def _loaded(folder: str, step: int) -> tuple[Model, Run]:
 @lru_cache(maxsize=1)
 def _tokens(folder: str, step: int, data: str | None) -> tuple[Tokens, str]:
     """The text to score a run on, and its name. ValueError where there is none."""
-    model, run = _loaded(folder, step)
+    model, run = _load_run(folder, step)
     tokens, name = eval_text(run, model, data)
     if tokens is None:
         raise ValueError(f"{run.folder}: {name}")

@@ -55,7 +55,7 @@ def require_minutes(minutes: float) -> None:
         )
 
 
-def planned(call: Call, minutes: float | None) -> str:
+def plan_call(call: Call, minutes: float | None) -> str:
     """The plan, by the rows of any card."""
     return plan(ITEMS, Ledger(call.out, call.lines_before, None, typed_command()), minutes)
 
@@ -91,7 +91,7 @@ def act(call: Call, minutes: float, began: float) -> int:
         _export(place, card, call.out)
         caches.pack(call.out, _say)
     _say(f"the rows are in {call.out / NAME}")
-    left = [item.name for item in ITEMS if not ledger.ended(item.name, item.code)]
+    left = [item.name for item in ITEMS if not ledger.has_ended(item.name, item.code)]
     if left and code == 0:
         _say(f"left: {', '.join(left)}")
         return AGAIN

@@ -38,13 +38,13 @@ def command(
         raise ValueError(f"--device must be cuda or cpu, not {device!r}")
     if device == "cpu" and not tiny:
         raise ValueError("the queue's sizes are for a GPU: --device cpu checks it together with --tiny")
-    from seqloom_studies.gpu.call import Call, act, planned, require_minutes
+    from seqloom_studies.gpu.call import Call, act, plan_call, require_minutes
 
     call = Call(out, books, tokens, commit, packs, device, tiny, EARLIER)
     if minutes is not None:
         require_above_zero(minutes)
     if plan:
-        print(planned(call, minutes))
+        print(plan_call(call, minutes))
         return 0
     if minutes is None:
         raise ValueError("--minutes says how long the call may take, its start counted in, such as --minutes 8")

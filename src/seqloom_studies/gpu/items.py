@@ -81,7 +81,7 @@ ITEMS = (
         minutes=27,
         least=0.2,
         uses=(*RECALLED, *TRAINER),
-        study=trainings.recalled,
+        study=trainings.recall_study,
     ),
     Item(
         "B3",

@@ -10,12 +10,12 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from seqloom.core.progress import Say, Show
-from seqloom.studies.noise import noise_updates, training_step
+from seqloom.studies.random_batches import random_updates, training_step
 from seqloom.studies.study import Row
 from seqloom.training.captured import chosen_steps
 from seqloom_studies.gpu import peers
 from seqloom_studies.gpu.card import Card
-from seqloom_studies.gpu.on_card import WARM, OnCard, free_memory, numbered
+from seqloom_studies.gpu.on_card import WARM, OnCard, free_memory, step_counter
 from seqloom_studies.gpu.tuning import tuning
 
 KERNELS = 20
@@ -50,7 +50,7 @@ class KernelTable(OnCard):
         """Rows of the longest kernels."""
         rows: list[Row] = []
         for name, config in self.models.items():
-            step = numbered(chosen_steps(noise_updates(config.model, config.training), None, say))
+            step = step_counter(chosen_steps(random_updates(config.model, config.training), None, say))
             rows += _kernels(name, self.way, step, self.card)
             del step
             free_memory(self.card)
@@ -100,7 +100,7 @@ class Tuning(OnCard):
         if self.with_peers and not peers.unavailable():
             config = self.models["gated_delta"]
             makers["gated_delta of fla's layers"] = partial(
-                peers.fla_step, config.layered, config.training, self.card.device
+                peers.fla_step, config.layered_model, config.training, self.card.device
             )
         rows = []
         with tuning():

@@ -39,7 +39,7 @@ class Ledger:
         if card is not None:
             _end_line(self.path)
 
-    def ended(self, item: str, code: str) -> bool:
+    def has_ended(self, item: str, code: str) -> bool:
         """Whether an item has ended with this code on this card."""
         return any(line.get("ended") and line["item"] == item for line in self._of(code))
 

@@ -29,7 +29,7 @@ def table1_study(place: Place, code: str) -> Study:
         "captured, compiled, bfloat16": (*CAPTURED, COMPILED, BF16),
     }
     mixers = {"attention:heads=32": "{kind: attention, heads: 32}", "he": "{kind: he}", "she": "{kind: she}"}
-    resolved = _resolved("paper/table1", place.sizes.table1, place, mixers, ways)
+    resolved = _resolve_settings("paper/table1", place.sizes.table1, place, mixers, ways)
     plain = {key: config for key, config in resolved.items() if not config.training.compile}
     baseline = ("he", "captured, TF32")
     compiled = {key: config for key, config in resolved.items() if config.training.compile or key == baseline}
@@ -58,7 +58,7 @@ def _wide(place: Place) -> dict[tuple[str, str], RunConfig]:
         "captured, compiled": (*CAPTURED, COMPILED, BF16),
     }
     mixers = {"attention": None, "he": "{kind: he}", "gated_delta": "{kind: gated_delta}"}
-    return _resolved("board/small", place.sizes.wide, place, mixers, ways)
+    return _resolve_settings("board/small", place.sizes.wide, place, mixers, ways)
 
 
 def wide_study(place: Place, code: str) -> Study:
@@ -72,7 +72,7 @@ def wide_study(place: Place, code: str) -> Study:
     return Study("A3", {}, lambda results: iter([cells]))
 
 
-def _resolved(
+def _resolve_settings(
     recipe: str,
     changes: Sequence[str],
     place: Place,

@@ -35,7 +35,7 @@ class OnCard(Cell):
         return {"models": models, "card": self.card.settings, "digest": self.code_digest}
 
 
-def numbered(steps: Steps) -> Callable[[], object]:
+def step_counter(steps: Steps) -> Callable[[], object]:
     """A function that does the next step."""
     number = iter(range(10**9))
     return lambda: steps(next(number))

@@ -15,8 +15,8 @@ from torch import Tensor
 from seqloom.analysis.measure import race
 from seqloom.core.progress import Say, Show
 from seqloom.ops.attention import attend
-from seqloom.ops.backends import recorded, use
-from seqloom.ops.delta_rule.gated import gated
+from seqloom.ops.backends import record_backends, use
+from seqloom.ops.delta_rule.gated import gated_delta
 from seqloom.ops.lag_sum import lags
 from seqloom.ops.linear_decay import decay
 from seqloom.ops.scan import scan
@@ -106,7 +106,7 @@ def _race(case: Case, device: str, rounds: int) -> list[OpTime]:
     draws = torch.Generator(device).manual_seed(0)
     inputs = case.inputs(lambda *shape: torch.randn(*shape, generator=draws, device=device))
     leaves = [x.detach().requires_grad_() for x in inputs]
-    with recorded() as chosen:
+    with record_backends() as chosen:
         dy = torch.randn_like(case.run(*leaves).detach())
     shared: dict[str, Any] = {"op": case.op, "case": case.says, "first": case.backends[0]}
     expected: list[Tensor] = []
@@ -186,7 +186,7 @@ def _cases(small: bool) -> Iterator[Case]:
         "delta_rule",
         "gated, bfloat16",
         ("chunked", "fla"),
-        lambda x, g, beta: gated(x, g, beta, None, heads=2, K=D // 4)[0],
+        lambda x, g, beta: gated_delta(x, g, beta, None, heads=2, K=D // 4)[0],
         lambda draw: [
             draw(B, T, 2 * D).bfloat16(),
             -draw(B, T, 2).abs() / 16,

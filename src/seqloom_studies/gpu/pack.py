@@ -157,7 +157,7 @@ def pack_queue(folder: Path, books: Path | None, caches: Path, *, scratch: bool 
 
 def sizes(packs: dict[str, Path], most: int = MOST) -> str:
     """The table of what travels in each call. ValueError where a call would be larger than `most` bytes."""
-    tree = sum(path.stat().st_size for path in _tracked())
+    tree = sum(path.stat().st_size for path in _tracked_files())
     rows: list[tuple[str, str, int]] = []
     for number, folder in enumerate(packs.values(), 1):
         rows.append((f"call {number}", "the tree", tree))
@@ -220,7 +220,7 @@ def _strip(library: Path) -> None:
     library.chmod(0o755)
 
 
-def _tracked() -> list[Path]:
+def _tracked_files() -> list[Path]:
     """The files of the tree. ValueError outside of a checkout."""
     words = ["git", "ls-files", "-z"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -42,10 +42,10 @@ class Attention(nn.Module):
     @override
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
-        y = F.scaled_dot_product_attention(self._turned(q), self._turned(k), v, is_causal=True)
+        y = F.scaled_dot_product_attention(self._turn_pairs(q), self._turn_pairs(k), v, is_causal=True)
         return self.out(y.transpose(1, 2).flatten(2))
 
-    def _turned(self, x: Float[Tensor, "B H T K"]) -> Float[Tensor, "B H T K"]:
+    def _turn_pairs(self, x: Float[Tensor, "B H T K"]) -> Float[Tensor, "B H T K"]:
         """x, each pair of whose channels is turned by the angle of its position."""
         first, second = x.chunk(2, -1)
         T = x.shape[2]

@@ -92,7 +92,7 @@ def work(items: Sequence[Item], place: Place, ledger: Ledger, clock: Clock, comm
 
     ValueError where the time is too short for any item that is left.
     """
-    left = [item for item in items if not ledger.ended(item.name, item.code)]
+    left = [item for item in items if not ledger.has_ended(item.name, item.code)]
     if not left:
         say("every item has ended with this code on this card")
         return []
@@ -124,7 +124,7 @@ def plan(items: Sequence[Item], ledger: Ledger, minutes: float | None) -> str:
     """The table of the items, and which of them a call of so many minutes reaches, by the estimates."""
     rows, free = [], minutes
     for item in items:
-        ended, cells = ledger.ended(item.name, item.code), ledger.cells(item.name, item.code)
+        ended, cells = ledger.has_ended(item.name, item.code), ledger.cells(item.name, item.code)
         state = "ended" if ended else f"{cells:,} cells done" if cells else "not begun"
         reached = ""
         if free is not None and not ended:

@@ -19,7 +19,7 @@ from seqloom.ops import fla, gpu
 from seqloom.ops.backends import use
 from seqloom.ops.delta_rule import delta
 from seqloom.ops.linear_decay import decay
-from seqloom.studies.noise import noise_updates
+from seqloom.studies.random_batches import random_updates
 from seqloom.studies.study import Row, Study
 from seqloom.training.captured import chosen_steps
 from seqloom.training.config import RunConfig
@@ -104,13 +104,13 @@ class Trained:
 
 def _check_step(name: str, config: RunConfig, device: str) -> list[Check]:
     """The weights and losses of captured steps next to the same uncaptured. ValueError where nothing was captured."""
-    eager, captured = (_trained(name, config, graph, device) for graph in ("none", "auto"))
+    eager, captured = (_train_steps(name, config, graph, device) for graph in ("none", "auto"))
     moved = (captured.weights - eager.weights).norm() / (eager.weights - eager.start).norm()
     losses = [abs(ours / there - 1) for ours, there in zip(captured.losses, eager.losses, strict=True)]
     note = "the same bits" if torch.equal(captured.weights, eager.weights) else ""
     if captured.graph != "capture":
         note = "not captured, which needs a GPU"
-    dropped = config.layered.dropout > 0  # whether a graph draws the same bits is a question, and no fault
+    dropped = config.layered_model.dropout > 0  # whether a graph draws the same bits is a question, and no fault
     weights_bound, losses_bound = (None, None) if dropped else (CLOSE_WEIGHTS, CLOSE_LOSSES)
     return [
         Check(what=f"weights after captured steps of {name}", difference=float(moved), bound=weights_bound, note=note),
@@ -118,12 +118,12 @@ def _check_step(name: str, config: RunConfig, device: str) -> list[Check]:
     ]
 
 
-def _trained(name: str, config: RunConfig, graph: str, device: str) -> Trained:
+def _train_steps(name: str, config: RunConfig, graph: str, device: str) -> Trained:
     """The model after steps. ValueError where they should be captured and were not."""
     said: list[str] = []
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        updates = noise_updates(config.model, config.training.model_copy(update={"graph": graph}))
+        updates = random_updates(config.model, config.training.model_copy(update={"graph": graph}))
         start = _weights(updates)
         steps = chosen_steps(updates, None, said.append)
         done = [*(steps(number) for number in range(STEPS)), steps.wait()]

@@ -10,14 +10,14 @@ from typing import Any, ClassVar, final
 
 from seqloom.analysis.measure import Timing, race
 from seqloom.core.progress import Say, Show
-from seqloom.studies.noise import noise_updates
 from seqloom.studies.perform import reason
+from seqloom.studies.random_batches import random_updates
 from seqloom.studies.study import Row
 from seqloom.training.captured import chosen_steps
 from seqloom.training.config import RunConfig
 from seqloom.training.loop import Steps
 from seqloom_studies.gpu import peers
-from seqloom_studies.gpu.on_card import WARM, OnCard, free_memory, numbered
+from seqloom_studies.gpu.on_card import WARM, OnCard, free_memory, step_counter
 
 
 @final
@@ -94,9 +94,9 @@ class StepRace(OnCard):
 
         def ours(key: tuple[str, str], config: RunConfig) -> Callable[[], Any]:
             def make() -> Callable[[], object]:
-                steps = chosen_steps(noise_updates(config.model, config.training), None, say)
+                steps = chosen_steps(random_updates(config.model, config.training), None, say)
                 trained[key] = steps
-                return numbered(steps)
+                return step_counter(steps)
 
             return make
 
@@ -111,12 +111,14 @@ class StepRace(OnCard):
         makers: dict[tuple[str, str], Callable[[], Any]] = {}
         if "attention" in self.models:
             config = self.models["attention"]
-            sizes = (config.layered, config.training, device)
+            sizes = (config.layered_model, config.training, device)
             makers["attention", "plain torch"] = partial(peers.attention_step, *sizes, compiled=False)
             makers["attention", "plain torch, compiled"] = partial(peers.attention_step, *sizes, compiled=True)
         if "gated_delta" in self.models:
             config = self.models["gated_delta"]
-            makers["gated_delta", "fla's layers"] = partial(peers.fla_step, config.layered, config.training, device)
+            makers["gated_delta", "fla's layers"] = partial(
+                peers.fla_step, config.layered_model, config.training, device
+            )
         return makers
 
     def _row(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from seqloom.studies.contenders import contender
+from seqloom.studies.candidates import parse_candidate
 from seqloom.studies.recall import Recall
 from seqloom.studies.results import Results
 from seqloom.studies.study import Cell, Study
@@ -34,7 +34,7 @@ def decisions(place: Place, code: str) -> Study:
     """B1: the comparison by its protocol, up to the result runs of the models of decisions."""
     board = _board(place)
     prepare_ahead(board.source, board.changes, place.sizes.folds)
-    return Study("B1", board.shared, lambda results: _decided(board, place, results))
+    return Study("B1", board.shared_settings, lambda results: _decision_stages(board, place, results))
 
 
 def longer_decisions(place: Place, code: str) -> Study:
@@ -42,7 +42,7 @@ def longer_decisions(place: Place, code: str) -> Study:
     board = _board(place)
 
     def stages(results: Results) -> Iterator[Sequence[Cell]]:
-        yield from _decided(board, place, results)
+        yield from _decision_stages(board, place, results)
         models = board.models(results)
         for fold in range(place.sizes.folds):
             rates = {name: board.rate(models[name], results) for name in place.sizes.models or DECIDED}
@@ -52,15 +52,15 @@ def longer_decisions(place: Place, code: str) -> Study:
                 if rate is not None
             ]
 
-    return Study("B1", board.shared, stages)
+    return Study("B1", board.shared_settings, stages)
 
 
-def recalled(place: Place, code: str) -> Study:
+def recall_study(place: Place, code: str) -> Study:
     """B2: probes at equal grids, the easiest first; rates and seeds are the same for all mixers."""
     sizes = place.sizes
     grids = [
         Recall(
-            [contender(text) for text in sizes.probed],
+            [parse_candidate(text) for text in sizes.probed],
             (probe,),
             (difficulty,),
             dims=(sizes.probe_dim,),
@@ -95,19 +95,19 @@ def wide(place: Place, code: str) -> Study:
         models = board.models(results)
         names = sizes.models or WIDE
         tried = {
-            name: [_aligned(board.rate_cell(models[name], rate, "control"), board) for rate in sizes.wide_rates]
+            name: [_align_width(board.rate_cell(models[name], rate, "control"), board) for rate in sizes.wide_rates]
             for name in names
         }
         for position in range(len(sizes.wide_rates)):  # all models at one rate before one has two
             yield [cells[position] for cells in tried.values()]
         for fold in range(min(WIDE_FOLDS, place.sizes.folds)):
             yield [
-                _aligned(board.tested_cell(models[name], fold, rate), board)
+                _align_width(board.tested_cell(models[name], fold, rate), board)
                 for name, cells in tried.items()
                 if (rate := _best(cells, board, results)) is not None
             ]
 
-    return Study("B4", board.shared, stages)
+    return Study("B4", board.shared_settings, stages)
 
 
 def figures(place: Place, code: str) -> Study:
@@ -121,14 +121,14 @@ def further(place: Place, code: str) -> Study:
     """B5: rates and result runs of more mixers of the comparison."""
     board = _board(place)
     names = place.sizes.models or FURTHER
-    return Study("B1", board.shared, lambda results: _only(board, place, results, ("rate", "result"), names))
+    return Study("B1", board.shared_settings, lambda results: _only(board, place, results, ("rate", "result"), names))
 
 
 def _board(place: Place) -> Board:
     return Board(str(place.books), (*place.sizes.board, "training.precision=float32"))
 
 
-def _decided(board: Board, place: Place, results: Results) -> Iterator[Sequence[Cell]]:
+def _decision_stages(board: Board, place: Place, results: Results) -> Iterator[Sequence[Cell]]:
     """The comparison's stages without the slope and without the models that are in no decision."""
     purposes = ("form", "rate", "control", "result")
     return _only(board, place, results, purposes, place.sizes.models or DECIDED)
@@ -149,9 +149,9 @@ def _is_form(cell: BoardCell, place: Place) -> bool:
     return cell.purpose == "form" and place.sizes.models is None
 
 
-def _aligned(cell: BoardCell, board: Board) -> BoardCell:
+def _align_width(cell: BoardCell, board: Board) -> BoardCell:
     """The cell with a feed-forward whose width is a multiple of `ALIGNED`."""
-    model = cell.config.layered
+    model = cell.config.layered_model
     width = max(ALIGNED, ALIGNED * round(model.ffn_width / ALIGNED))
     config = cell.config.model_copy(update={"model": model.with_ffn_width(width)})
     return replace(cell, config=config, identity=identity(config, board.corpus(config.data.fold)))

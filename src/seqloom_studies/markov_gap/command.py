@@ -51,14 +51,14 @@ def command(
     model_names = [*(models or (*MODELS, *MARKOV))]
     chain_orders = sizes("--orders", orders)
     require_contenders(model_names, "tiny", ["data.source=stories", *(change or [])])
+    from seqloom.studies.candidates import parse_candidate
     from seqloom.studies.command import run_study
-    from seqloom.studies.contenders import contender
     from seqloom.studies.runner import Workers
     from seqloom_studies.markov_gap import page
     from seqloom_studies.markov_gap.study import MarkovGap
 
     gap = MarkovGap(
-        [contender(text) for text in model_names],
+        [parse_candidate(text) for text in model_names],
         chain_orders,
         states,
         context,

@@ -12,7 +12,7 @@ from typing import Self, final
 
 from seqloom.core import table as layout
 from seqloom.report import html
-from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, rounded
+from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, round_number
 from seqloom.report.charts.style import LineStyle, styles
 from seqloom.report.columns import AtLeastOne, Count, Number
 from seqloom.report.results import StudyRow, read
@@ -92,7 +92,7 @@ def charts(rows: Rows) -> list[Chart]:
     orders = {row.source: row.order for row in visible if row.order is not None}
     models = dict.fromkeys(row.model for row in visible)
     cells: list[list[Cell]] = [
-        [model, order, rounded(gap)]
+        [model, order, round_number(gap)]
         for model in models
         for source, order in sorted(orders.items(), key=itemgetter(1))
         if (gap := _mean(visible, model, source)) is not None

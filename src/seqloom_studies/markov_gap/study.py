@@ -24,7 +24,7 @@ from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import score
 from seqloom.face import load
 from seqloom.runs.layout import Run
-from seqloom.studies.contender import Contender
+from seqloom.studies.candidate import Candidate
 from seqloom.studies.results import Results
 from seqloom.studies.study import Cell, Row, RunCell, Study, scoring
 from seqloom.training.config import RunConfig
@@ -119,7 +119,7 @@ class MarkovGap:
     ValueError for repeated values, chains that do not exist, and settings that do not fit.
     """
 
-    models: Sequence[Contender]
+    models: Sequence[Candidate]
     orders: Sequence[int]
     states: int = 4
     context: int = 4
@@ -162,7 +162,7 @@ class MarkovGap:
             cells += [self._cell(model, source, seed, corpus) for seed in range(self.seeds) for model in self.models]
         yield cells
 
-    def config(self, model: Contender, source: str, seed: int) -> RunConfig:
+    def config(self, model: Candidate, source: str, seed: int) -> RunConfig:
         """The settings of a model on the text of a chain."""
         batches = [f"training.batches={self.batches}", f"training.batch={self.batch}"]
         if model.counting:
@@ -170,7 +170,7 @@ class MarkovGap:
         shared = [*BASE, f"model.context={self.context}", *batches, f"training.seed={seed}", *self.changes]
         return resolve("tiny", ["data.unwrap=true", *model.fitting(shared), *model.changes], source)
 
-    def _cell(self, model: Contender, source: str, seed: int, corpus: Corpus) -> GapCell:
+    def _cell(self, model: Candidate, source: str, seed: int, corpus: Corpus) -> GapCell:
         config = with_corpus(self.config(model, source, seed), corpus)
         return GapCell(
             name=f"{source.replace(':', '-')}/{model.name}/seed-{seed}",

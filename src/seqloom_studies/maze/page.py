@@ -12,7 +12,7 @@ from typing import ClassVar, Self, final
 
 from seqloom.core import table as layout
 from seqloom.report import html
-from seqloom.report.charts.chart import SEEDS, Axis, Cell, Chart, Choice, Spec, Table, filename, rounded
+from seqloom.report.charts.chart import SEEDS, Axis, Cell, Chart, Choice, Spec, Table, filename, round_number
 from seqloom.report.charts.style import styles
 from seqloom.report.columns import AtLeastOne, Count, Number, Share
 from seqloom.report.results import StudyRow, read
@@ -64,7 +64,10 @@ class MazeReport:
     def from_rows(cls, rows: Rows) -> Self:
         """The report of these rows."""
         table: list[tuple[str, list[Cell]]] = [
-            (row.agent, [row.length, row.seed, row.batches, rounded(row.reached), rounded(row.steps), row.parameters])
+            (
+                row.agent,
+                [row.length, row.seed, row.batches, round_number(row.reached), round_number(row.steps), row.parameters],
+            )
             for row in rows
         ]
         return cls(answer(rows), charts(rows), table, rows[-1])
@@ -105,7 +108,7 @@ def _chart(rows: Rows, heading: str, words: str, x: Axis, x_of: Callable[[Turn],
     for row in rows:
         groups.setdefault((row.agent, x_of(row)), []).append(row.reached)
     cells: list[list[Cell]] = [
-        [name, x_value, rounded(fmean(returns)), rounded(min(returns)), rounded(max(returns))]
+        [name, x_value, round_number(fmean(returns)), round_number(min(returns)), round_number(max(returns))]
         for (name, x_value), returns in sorted(groups.items())
     ]
     table = Table(["model", x.column, "return", *SEEDS], cells)

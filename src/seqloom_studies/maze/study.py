@@ -21,11 +21,11 @@ from typing import Any, ClassVar, final
 from seqloom.core.seeds import require_count
 from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
-from seqloom.studies.contender import Contender, contender
+from seqloom.studies.candidate import Candidate, parse_candidate
 from seqloom.studies.results import Results
 from seqloom.studies.study import Cell, Row, RunCell, Study
 from seqloom.training.config import RunConfig
-from seqloom.training.preparation import identity, prepared
+from seqloom.training.preparation import identity, prepare_run
 from seqloom.training.settings import resolve
 
 PRESET = "decision/maze"
@@ -39,12 +39,12 @@ NAMED = {
 """the agents that change more than the mixer, by name"""
 
 
-def agent(text: str) -> Contender:
+def agent(text: str) -> Candidate:
     """An agent by its name, gtrxl or xl, or by the mixer in place of attention: KIND or KIND:NAME=VALUE,…"""
     if text in NAMED:
-        return Contender(text, NAMED[text])
-    mixer = contender(text)
-    return Contender(mixer.name, ("model.residual=add", *mixer.changes))
+        return Candidate(text, NAMED[text])
+    mixer = parse_candidate(text)
+    return Candidate(mixer.name, ("model.residual=add", *mixer.changes))
 
 
 @final
@@ -81,7 +81,7 @@ class MazeCell(RunCell):
 
     def read(self, run: Run, failed: str | None) -> list[Turned]:
         """A row for each score in the run's metrics."""
-        training, model = self.config.training, self.config.layered
+        training, model = self.config.training, self.config.layered_model
         parameters = sum(tensor.numel() for tensor in self.config.model.build().parameters())
         shared: dict[str, Any] = {
             "agent": self.agent,
@@ -110,7 +110,7 @@ class MazeCell(RunCell):
 class Maze:
     """The agents and the lengths. ValueError for repeated values and settings that do not fit."""
 
-    agents: Sequence[Contender]
+    agents: Sequence[Candidate]
     lengths: Sequence[int]
     batches: int = 400
     seeds: int = 1
@@ -123,7 +123,7 @@ class Maze:
         require_count(self.seeds)
         for length in self.lengths:
             for agent in self.agents:
-                prepared(self.config(agent, length, 0))
+                prepare_run(self.config(agent, length, 0))
 
     @property
     def study(self) -> Study:
@@ -139,13 +139,13 @@ class Maze:
             for agent in self.agents
         ]
 
-    def config(self, agent: Contender, length: int, seed: int) -> RunConfig:
+    def config(self, agent: Candidate, length: int, seed: int) -> RunConfig:
         """The settings of an agent in one maze."""
         varied = [f"training.batches={self.batches}", f"training.seed={seed}"]
         return resolve(PRESET, [*BASE, *self.changes, *agent.changes, *varied], f"TMaze-{length}")
 
-    def _cell(self, agent: Contender, length: int, seed: int) -> MazeCell:
-        config = prepared(self.config(agent, length, seed)).config
+    def _cell(self, agent: Candidate, length: int, seed: int) -> MazeCell:
+        config = prepare_run(self.config(agent, length, seed)).config
         return MazeCell(
             name=f"length-{length}/{agent.name}/seed-{seed}",
             config=config,

@@ -11,11 +11,11 @@ from seqloom.core.table import table
 from seqloom.studies.command import typed_command
 from seqloom.studies.plan import plan
 from seqloom.studies.results import Results
-from seqloom.studies.runner import Workers, known, run
+from seqloom.studies.runner import Workers, known_results, run
 from seqloom.studies.study import Stopped
 from seqloom_studies.paper import counted, page, replication, tables, writings
 from seqloom_studies.paper.cells import Paper, failures
-from seqloom_studies.paper.claims import decided
+from seqloom_studies.paper.claims import decide_claims
 from seqloom_studies.paper.compared import Compared
 from seqloom_studies.paper.grid import Grid
 from seqloom_studies.paper.page_rows import Study as Rows
@@ -23,7 +23,7 @@ from seqloom_studies.paper.page_rows import read
 from seqloom_studies.paper.page_table import columns, table_rows
 from seqloom_studies.paper.rows import write
 from seqloom_studies.paper.scales import scale_of
-from seqloom_studies.paper.studies import STUDIES, named
+from seqloom_studies.paper.studies import STUDIES, find_studies
 from seqloom_studies.paper.study import Study
 
 
@@ -43,9 +43,9 @@ class Options:
     allow_drift: bool
 
 
-def replicated(names: Sequence[str], options: Options, workers: Workers) -> int:
+def run_replication(names: Sequence[str], options: Options, workers: Workers) -> int:
     """Runs the command and returns the exit code: of a signal if one stopped it, 2 where a run failed."""
-    figures, table_names = named(names)
+    figures, table_names = find_studies(names)
     scale = scale_of(options.scale)
     if options.seeds is not None:
         require_count(options.seeds, "--seeds")
@@ -53,7 +53,7 @@ def replicated(names: Sequence[str], options: Options, workers: Workers) -> int:
         raise ValueError(f"--batches must be at least 1, not {options.batches}")
     counted_tables = [name for name in table_names if name != "table2"]  # they need no training
     if counted_tables:
-        print("\n\n".join(tables.shown(int(name.removeprefix("table"))) for name in counted_tables))
+        print("\n\n".join(tables.format_table(int(name.removeprefix("table"))) for name in counted_tables))
         print("\n".join(["", *counted.about(counted_tables)]))
     if not figures and counted_tables == table_names:
         return 0
@@ -70,7 +70,7 @@ def replicated(names: Sequence[str], options: Options, workers: Workers) -> int:
         results = run(paper.study, out, workers, command=typed_command())
     except Stopped as stopped:
         print(stopped, file=sys.stderr)
-        code, results = stopped.code, known(paper.study, out)
+        code, results = stopped.code, known_results(paper.study, out)
     for study, seeds in studies:
         _show(paper, study, seeds, results)
     if writers and code == 0:
@@ -101,7 +101,7 @@ def _show(paper: Paper, study: Study, seeds: int, results: Results) -> None:
 def _claims(result: Rows) -> list[str]:
     """Each claim about a study, and below it what its rows say of it, for each loss."""
     lines = []
-    for claim, by_loss in decided(result).items():
+    for claim, by_loss in decide_claims(result).items():
         lines.append(f"\n{claim.text} ({claim.section or 'not options by the paper'})")
         lines += [f"  {loss.replace('_', '-')}: {verdict}" for loss, verdict in by_loss.items()]
     return lines

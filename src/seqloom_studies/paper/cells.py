@@ -44,7 +44,7 @@ class FigureCell(RunCell):
 
     def run(self, folder: Path, say: Say, show: Show) -> Sequence[Row]:
         """Trains the batches that are missing."""
-        if progress(folder, self.config.training.batches).finished:
+        if progress(folder, self.config.training.batches).is_finished:
             return self.read(layout.Run(folder), None)
         return super().run(folder, say, show)
 

@@ -137,7 +137,7 @@ def styles_of(study: Study) -> dict[str, LineStyle]:
     return (
         by_series
         | {line.name: by_series[line.series] for line in study.lines}
-        | {_unfinished(series): style for series, style in by_series.items()}
+        | {_describe_unfinished(series): style for series, style in by_series.items()}
     )
 
 
@@ -202,10 +202,10 @@ def _ends(lines: Sequence[Line], column: Loss) -> list[Points]:
 
 
 def _series_name(lines: Sequence[Line]) -> str:
-    return lines[0].series if all(line.finished for line in lines) else _unfinished(lines[0].series)
+    return lines[0].series if all(line.is_finished for line in lines) else _describe_unfinished(lines[0].series)
 
 
-def _unfinished(series: str) -> str:
+def _describe_unfinished(series: str) -> str:
     return f"{series} (unfinished)"
 
 

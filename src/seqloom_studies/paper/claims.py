@@ -13,7 +13,7 @@ from typing import final, get_args
 from seqloom_studies.paper.compared import Loss
 from seqloom_studies.paper.page_rows import Study
 from seqloom_studies.paper.rules import MANY, ONE, at_best, below, close_to, ends, every, highest, lowest, share, slope
-from seqloom_studies.paper.verdicts import Rule, Verdict, counted, judged
+from seqloom_studies.paper.verdicts import Rule, Verdict, count_verdicts, judge_claims
 
 SIX = (ONE, MANY, "she", "he", "we", "me")
 SIMPLER = ("he", "we", "me")
@@ -106,21 +106,21 @@ OPEN = (
 """questions that the paper does not ask"""
 
 
-def decided(study: Study) -> dict[Claim, dict[Loss, Verdict]]:
+def decide_claims(study: Study) -> dict[Claim, dict[Loss, Verdict]]:
     """The verdicts on each claim about a study, the paper's own first; for each loss they are one family."""
     rules = {claim: claim.rule for claim in (*CLAIMS, *OPEN) if claim.study == study.figure.name and claim.rule}
-    losses: dict[Loss, dict[Claim, Verdict]] = {loss: judged(rules, study, loss) for loss in get_args(Loss)}
+    losses: dict[Loss, dict[Claim, Verdict]] = {loss: judge_claims(rules, study, loss) for loss in get_args(Loss)}
     return {claim: {loss: verdicts[claim] for loss, verdicts in losses.items()} for claim in rules}
 
 
 def conclusions(study: Study) -> list[str]:
     """How many of the paper's claims about a study hold by its rows, and how many of those that it leaves open."""
     sentences = []
-    verdicts_of = decided(study)
+    verdicts_of = decide_claims(study)
     for claims, template in ((CLAIMS, "The paper makes {} about these models"), (OPEN, "The paper leaves {} open")):
         verdicts = [verdicts_of[claim] for claim in claims if claim in verdicts_of]
         if verdicts:
             subject = template.format(f"{len(verdicts)} claim{'s' * (len(verdicts) > 1)}")
-            training, held_out = (counted([by_loss[loss] for by_loss in verdicts]) for loss in get_args(Loss))
+            training, held_out = (count_verdicts([by_loss[loss] for by_loss in verdicts]) for loss in get_args(Loss))
             sentences.append(f"{subject}: on the training loss {training}; on held-out text {held_out}.")
     return sentences

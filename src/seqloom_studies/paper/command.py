@@ -48,7 +48,7 @@ def command(
 ) -> int:
     """Reproduces the Extractor paper's figures and tables; finished runs are not repeated; Ctrl-C saves."""
     from seqloom.studies.runner import Workers
-    from seqloom_studies.paper.actions import Options, replicated
+    from seqloom_studies.paper.actions import Options, run_replication
 
     options = Options(scale, out, source, plan, seeds, batches, tuple(only or ()), tuple(change or ()), allow_drift)
-    return replicated(names, options, Workers(jobs, cluster, tuple(cluster_set or ())))
+    return run_replication(names, options, Workers(jobs, cluster, tuple(cluster_set or ())))

@@ -23,14 +23,14 @@ def key(line: Line) -> Key:
     return line.series, line.x
 
 
-def named(study: Study, line: Key) -> str:
+def name_line(study: Study, line: Key) -> str:
     """A line as sentences call it: 32 heads, or SHE at context 8."""
     series, x = line
     over = study.figure.over
-    return called(series) + (f" at {over} {x:g}" if over and x is not None else "")
+    return call_series(series) + (f" at {over} {x:g}" if over and x is not None else "")
 
 
-def called(series: str) -> str:
+def call_series(series: str) -> str:
     """A series, or a sentence that names some, with the paper's names."""
     series = re.sub(r"attention-heads=(\d+)", lambda match: f"{match[1]} head{'s' * (match[1] != '1')}", series)
     return re.sub(r"\b(she|he|we|me)\b", lambda match: match[0].upper(), series)
@@ -80,10 +80,10 @@ class Compared:
         """Which lines are settled to be below or above the baseline; "" with nothing to compare."""
         groups: dict[Word, list[str]] = {word: [] for word in get_args(Word)}
         for line, difference in self.differences.items():
-            groups[difference.word].append(named(self.study, line))
+            groups[difference.word].append(name_line(self.study, line))
         if not self.differences:
             return ""
-        lower = f"lower {'training' if self.loss == 'training' else 'held-out'} loss than {called(self.baseline)}"
+        lower = f"lower {'training' if self.loss == 'training' else 'held-out'} loss than {call_series(self.baseline)}"
         if len(groups["observed once"]) == len(self.differences):
             return f"Each model was observed once, so none is settled to have a {lower}."
         names = {word: ", ".join(lines) for word, lines in groups.items() if lines}

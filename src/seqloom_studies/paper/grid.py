@@ -14,7 +14,7 @@ from typing import Any, final
 from seqloom.data.prepare import Corpus
 from seqloom.evaluation.scores import unigram_entropy
 from seqloom.evaluation.stories import floor
-from seqloom.studies.contenders import contender
+from seqloom.studies.candidates import parse_candidate
 from seqloom.training.config import RunConfig
 from seqloom.training.preparation import with_text
 from seqloom.training.settings import resolve
@@ -80,7 +80,7 @@ class Grid:
 
     def model(self, text: str, *changes: str) -> Model:
         """The model of a contender (`KIND` or `KIND:NAME=VALUE,…`) with further settings."""
-        mixer = contender(text)
+        mixer = parse_candidate(text)
         # of a setting that is given twice, the last value counts
         settings = dict(change.split("=", 1) for change in changes)
         changed = {setting: value for setting, value in settings.items() if _at(self._base, setting) != value}

@@ -5,7 +5,7 @@ from typing import get_args
 
 from seqloom.core.statistics import Difference, p_text
 from seqloom.core.table import markdown
-from seqloom_studies.paper.compared import Compared, Loss, called
+from seqloom_studies.paper.compared import Compared, Loss, call_series
 from seqloom_studies.paper.page_rows import Line, Origin, Study
 
 
@@ -15,10 +15,10 @@ def section(study: Study, below: Sequence[str] = (), rows: str = "Rows") -> str:
     differs = f" With {figure.differs}." if figure.differs else " With the paper's own settings."
     says = f"{figure.says}{differs} {_seeds(study)}; `{figure.text}`."
     varied = [figure.over] if figure.over else []
-    has_times = any(line.known("raced") for line in study.lines)
+    has_times = any(line.known_values("raced") for line in study.lines)
     time_column = ["ms a step, all by turns"] if has_times else []
     compared = [Compared(study, loss) for loss in get_args(Loss)]
-    to_baseline = [f"to {called(compared[0].baseline)}"] if compared[0].differences else []
+    to_baseline = [f"to {call_series(compared[0].baseline)}"] if compared[0].differences else []
     head = [
         "model",
         *varied,
@@ -52,7 +52,7 @@ def _seeds(study: Study) -> str:
 
 def _smallest_differences(compared: Sequence[Compared]) -> str:
     """The smallest differences that the table could have settled."""
-    training, held_out = (called(comparison.smallest_difference) for comparison in compared)
+    training, held_out = (call_series(comparison.smallest_difference) for comparison in compared)
     return held_out if training == held_out else f"Training: {training} Held out: {held_out}"
 
 
@@ -66,7 +66,7 @@ def _row(line: Line, compared: Sequence[Compared], varied: bool, has_times: bool
     time = []
     if has_times:
         time.append("-" if seconds is None else f"{1000 * seconds:.1f}")
-    return [called(line.series), *x, *cells, *sizes, *time, f"{done} of {len(line.seeds)}"]
+    return [call_series(line.series), *x, *cells, *sizes, *time, f"{done} of {len(line.seeds)}"]
 
 
 def _loss(line: Line, compared: Compared) -> list[str]:
@@ -79,4 +79,4 @@ def _to_baseline(difference: Difference | None) -> str:
     if difference is None:
         return "-"
     p = "" if difference.adjusted is None else f" (p {p_text(difference.adjusted)})"
-    return difference.estimate.signed + p
+    return difference.estimate.format_signed + p

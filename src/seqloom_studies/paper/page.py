@@ -12,7 +12,7 @@ from seqloom.report.charts.chart import Chart
 from seqloom.report.charts.style import LineStyle
 from seqloom.runs.durable import replace_text
 from seqloom_studies.paper.charts import charts, styles_of
-from seqloom_studies.paper.claims import Claim, conclusions, decided
+from seqloom_studies.paper.claims import Claim, conclusions, decide_claims
 from seqloom_studies.paper.compared import Compared, Loss
 from seqloom_studies.paper.page_rows import Line, Study, read
 from seqloom_studies.paper.page_table import Column, Value, columns, table_rows
@@ -44,7 +44,7 @@ class StudyReport:
             study=study,
             conclusion=conclusion(study),
             caption=caption(study),
-            claims=decided(study),
+            claims=decide_claims(study),
             charts=charts(study),
             columns=shown_columns,
             table=[

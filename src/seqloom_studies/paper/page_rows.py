@@ -144,27 +144,27 @@ class Line:
     seeds: list[Seed] = field(default_factory=list)
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether all its cells are done."""
         return all(seed.row.finished for seed in self.seeds)
 
     @property
     def name(self) -> str:
         """The name of its curve: its series, and that it is unfinished where it is."""
-        return self.series if self.finished else f"{self.series} (unfinished)"
+        return self.series if self.is_finished else f"{self.series} (unfinished)"
 
-    def known(self, column: Column) -> list[float]:
+    def known_values(self, column: Column) -> list[float]:
         """The values of a column, of all seeds that have one."""
         return [value for seed in self.seeds if (value := seed.row.value(column)) is not None]
 
     def mean(self, column: Column) -> float | None:
         """The mean of a column over the seeds that have a value."""
-        values = self.known(column)
+        values = self.known_values(column)
         return fmean(values) if values else None
 
     def span(self, column: Column) -> tuple[float, float] | None:
         """The lowest and the highest seed's value of a column; None where fewer than two have one."""
-        values = self.known(column)
+        values = self.known_values(column)
         return (min(values), max(values)) if len(values) > 1 else None
 
 
@@ -192,7 +192,7 @@ def read(path: Path) -> Study:
     """The study in a file of rows. FileNotFoundError, or ValueError in one line, where it cannot be read."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no rows there; `seqloom study paper {path.stem}` makes them")
-    rows = [_parsed(path, number, line) for number, line in enumerate(read_text(path, _LARGEST).splitlines(), 1)]
+    rows = [_parse_line(path, number, line) for number, line in enumerate(read_text(path, _LARGEST).splitlines(), 1)]
     if not rows or rows[0].get("row") != "figure":
         raise ValueError(f"{path}: no rows of a figure; {ADVICE}")
     version = rows[0].get("format")
@@ -205,7 +205,7 @@ def read(path: Path) -> Study:
     return Study(figure, lines)
 
 
-def _parsed(path: Path, number: int, line: str) -> dict[str, Any]:
+def _parse_line(path: Path, number: int, line: str) -> dict[str, Any]:
     """The object in a line. ValueError for anything else."""
     try:
         row = parse_json(line)

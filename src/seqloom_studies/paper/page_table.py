@@ -51,7 +51,7 @@ def columns(study: Study) -> list[Column]:
         Column("batches", "done, of those asked for, of all seeds", text=True),
         Column("state", "of its cells", text=True),
     ]
-    if any(line.known("raced") for line in study.lines):
+    if any(line.known_values("raced") for line in study.lines):
         table_columns.insert(
             -3, Column("ms a step, raced", "a training step, median of a race in which all take turns", "lower")
         )

@@ -25,7 +25,7 @@ class Progress:
         return self.losses[-1][0] if self.losses else 0
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether all batches are done and the held-out text is scored after them."""
         return bool(self.held_out) and self.held_out[-1][0] == self.asked
 

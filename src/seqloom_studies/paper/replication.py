@@ -18,14 +18,14 @@ from typing import Any, TypeAlias, final, get_args
 from seqloom.core.statistics import FEWEST, LEVEL
 from seqloom.core.table import markdown
 from seqloom.runs.durable import replace_text
-from seqloom_studies.paper.claims import CLAIMS, HEADLINE, OPEN, Claim, decided
+from seqloom_studies.paper.claims import CLAIMS, HEADLINE, OPEN, Claim, decide_claims
 from seqloom_studies.paper.compared import Loss
 from seqloom_studies.paper.counted import COUNTS, evidence
 from seqloom_studies.paper.markdown import origin, section
 from seqloom_studies.paper.page_rows import Figure, Study, read
 from seqloom_studies.paper.scales import scale_of
 from seqloom_studies.paper.studies import STUDIES
-from seqloom_studies.paper.verdicts import UNMEASURED, Verdict, counted
+from seqloom_studies.paper.verdicts import UNMEASURED, Verdict, count_verdicts
 
 LOSSES: tuple[Loss, ...] = get_args(Loss)
 ON = {"training": "on the training loss", "held_out": "on held-out text"}
@@ -150,7 +150,7 @@ class Replication:
         """For each claim and loss a study and a verdict for each file of rows; without rows, a verdict that says so."""
         verdicts: dict[tuple[Claim, Loss], list[tuple[Study | None, Verdict]]] = {}
         for _, study in (file for files in self.studies.values() for file in files):
-            for claim, by_loss in decided(study).items():
+            for claim, by_loss in decide_claims(study).items():
                 for loss, verdict in by_loss.items():
                     verdicts.setdefault((claim, loss), []).append((study, verdict))
         for claim, loss in product((*CLAIMS, *OPEN), LOSSES):
@@ -172,11 +172,11 @@ class Replication:
         text = f"{len(training) or 'None'} of the paper's {len(CLAIMS)} claims about losses "
         text += "is measured so far" if len(training) < 2 else "are measured so far"
         if training:
-            text += f": on the training loss, as in the paper, {counted(training)}; on held-out text "
-            text += counted(held_out)
-        text += f". Of {len(counts)} claims that are counted, {counted([count.verdict for count in counts])}"
+            text += f": on the training loss, as in the paper, {count_verdicts(training)}; on held-out text "
+            text += count_verdicts(held_out)
+        text += f". Of {len(counts)} claims that are counted, {count_verdicts([count.verdict for count in counts])}"
         if self.raced:
-            text += f"; of {len(self.raced)} about speed, {counted([race.verdict for race in self.raced])}"
+            text += f"; of {len(self.raced)} about speed, {count_verdicts([race.verdict for race in self.raced])}"
         text += ". Its headline, that SHE does evidently better than self-attention, "
         headline = [(loss, self.verdicts[HEADLINE, loss]) for loss in LOSSES]
         if not any(verdicts[0][1].seeds for _, verdicts in headline):

@@ -102,10 +102,10 @@ def _cell(line: Line, so_far: Progress, stretch: int, why: str | None) -> Row:
         "family": line.family,
         "batches": so_far.batches,
         "asked": so_far.asked,
-        "finished": so_far.finished,
+        "finished": so_far.is_finished,
         "failed": why,
         "training": medians[-1][2] if medians else None,
-        "held_out": so_far.held_out[-1][1] if so_far.finished else None,
+        "held_out": so_far.held_out[-1][1] if so_far.is_finished else None,
         "seconds": so_far.seconds,
     }
 

@@ -3,7 +3,7 @@
 from math import inf, log2
 from statistics import fmean
 
-from seqloom_studies.paper.compared import PEER, Key, called, losses, named
+from seqloom_studies.paper.compared import PEER, Key, call_series, losses, name_line
 from seqloom_studies.paper.page_rows import Study
 from seqloom_studies.paper.verdicts import Contrast, Rule
 
@@ -15,7 +15,7 @@ ALLOWED = "1 head - 32 heads"
 def below(*pairs: tuple[str, str]) -> Rule:
     """The first of each pair has the lower loss, wherever the study has it: at every context, at every depth."""
     return lambda study: [
-        Contrast(f"{called(lower)} - {named(study, (higher, x))}", {(lower, x): 1, (higher, x): -1})
+        Contrast(f"{call_series(lower)} - {name_line(study, (higher, x))}", {(lower, x): 1, (higher, x): -1})
         for lower, higher in pairs
         for x in _points(study, lower)
     ]
@@ -30,7 +30,7 @@ def close_to(*pairs: tuple[str, str]) -> Rule:
             weights: dict[Key, float] = {(first, None): 1}
             for series, weight in ((second, -1), (ONE, -1), (MANY, 1)):
                 weights[series, None] = weights.get((series, None), 0) + weight
-            contrasts.append(Contrast(f"{called(first)} - {called(second)} - ({ALLOWED})", weights))
+            contrasts.append(Contrast(f"{call_series(first)} - {call_series(second)} - ({ALLOWED})", weights))
         return contrasts
 
     return rule
@@ -72,7 +72,7 @@ def at_best(*pairs: tuple[str, str]) -> Rule:
 
         best_pairs = [(best(lower), best(higher)) for lower, higher in pairs]
         return [
-            Contrast(f"{named(study, lower)} - {named(study, higher)}", {lower: 1, higher: -1})
+            Contrast(f"{name_line(study, lower)} - {name_line(study, higher)}", {lower: 1, higher: -1})
             for lower, higher in best_pairs
         ]
 
@@ -87,7 +87,7 @@ def every(*rules: Rule) -> Rule:
 def lowest(series: str) -> Rule:
     """Its loss is below that of every other model of the study."""
     return lambda study: [
-        Contrast(f"{called(series)} - {called(other)}", {(series, own_x): 1, (other, x): -1})
+        Contrast(f"{call_series(series)} - {call_series(other)}", {(series, own_x): 1, (other, x): -1})
         for own_x in _points(study, series)
         for other, x in _others(study, series)
     ]
@@ -96,7 +96,7 @@ def lowest(series: str) -> Rule:
 def highest(series: str) -> Rule:
     """Its loss is above that of every other model of the study."""
     return lambda study: [
-        Contrast(f"{called(other)} - {called(series)}", {(series, own_x): -1, (other, x): 1})
+        Contrast(f"{call_series(other)} - {call_series(series)}", {(series, own_x): -1, (other, x): 1})
         for own_x in _points(study, series)
         for other, x in _others(study, series)
     ]
@@ -104,7 +104,9 @@ def highest(series: str) -> Rule:
 
 def ends(study: Study) -> str:
     """The lowest and the highest line of a study, by training loss."""
-    means = sorted((fmean(seeds.values()), called(key[0])) for key, seeds in losses(study, "training").items() if seeds)
+    means = sorted(
+        (fmean(seeds.values()), call_series(key[0])) for key, seeds in losses(study, "training").items() if seeds
+    )
     return f"lowest is {means[0][1]}, highest {means[-1][1]}" if len(means) > 1 else ""
 
 

@@ -36,7 +36,7 @@ def differences(grid: Grid, study: Study) -> str:
     for name, setting in PLACES.items():
         value, paper_value = _at(config, setting), _at(paper, setting)
         if name != study.over and value != paper_value:
-            lines.append(f"{name} {_written(value)} (paper: {_written(paper_value)})")
+            lines.append(f"{name} {_format_value(value)} (paper: {_format_value(paper_value)})")
     vocab_learned = config.model.vocab
     return ", ".join(
         [*lines, *([f"a vocabulary of {vocab_learned:,} in fact"] if vocab_learned != vocab_asked else [])]
@@ -50,5 +50,5 @@ def _at(config: RunConfig, setting: str) -> Any:
     return value
 
 
-def _written(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)

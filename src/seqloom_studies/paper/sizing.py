@@ -15,8 +15,8 @@ from typing_extensions import override
 
 from seqloom.analysis.match import By, Equal
 from seqloom.core.progress import Say, Show
-from seqloom.runs.code import Codes, merged
-from seqloom.studies.contenders import Contender, contender, sized
+from seqloom.runs.code import Codes, merge_codes
+from seqloom.studies.candidates import Candidate, parse_candidate, resize_candidate
 from seqloom.studies.runner import run
 from seqloom.studies.study import Cell, Row, Study
 from seqloom.training.config import RunConfig
@@ -49,8 +49,8 @@ class Resizing(Cell):
 
     alone: ClassVar = True
     schema: ClassVar = Resized
-    peer: Contender
-    target: Contender
+    peer: Candidate
+    target: Candidate
     to: RunConfig
     ways: tuple[Way, ...]
     equal: Equal
@@ -65,7 +65,7 @@ class Resizing(Cell):
     @property
     @override
     def code(self) -> Codes:
-        return merged([self.to, *(way.config for way in self.ways)])
+        return merge_codes([self.to, *(way.config for way in self.ways)])
 
     def run(self, folder: Path, say: Say, show: Show) -> list[Resized]:
         """One row."""
@@ -81,11 +81,11 @@ class Resizing(Cell):
         for way in self.ways:
             config = way.config
             try:
-                resized_peer = sized(
+                resized_peer = resize_candidate(
                     self.peer,
-                    config.layered,
+                    config.layered_model,
                     self.target,
-                    self.to.layered,
+                    self.to.layered_model,
                     config.training,
                     equal=self.equal,
                     by=way.by,
@@ -98,7 +98,7 @@ class Resizing(Cell):
         return Resized(changes=(), says=errors[0])
 
 
-def resized(grid: Grid, peer: str, targets: Sequence[str], equal: Equal) -> dict[str, Resized]:
+def resize_peer(grid: Grid, peer: str, targets: Sequence[str], equal: Equal) -> dict[str, Resized]:
     """The sizes of `peer` that equal the targets, by target.
 
     ValueError where a measurement failed; `Stopped` where a signal ended it.
@@ -117,13 +117,13 @@ def resized(grid: Grid, peer: str, targets: Sequence[str], equal: Equal) -> dict
 def _cell(grid: Grid, peer: str, target: str, equal: Equal) -> Resizing:
     """The search for the size of `peer` that equals `target`, with all ways to resize it."""
     peer_config, target_config = (grid.config(grid.model(text)) for text in (peer, target))
-    depth = peer_config.layered.depth
+    depth = peer_config.layered_model.depth
     ways: list[Way] = []
     for layers in range(depth, 0, -1):
         changes = () if layers == depth else (f"model.depth={layers}",)
         words = f"depth {depth} → {layers}; " if changes else ""
         ways.append(Way("ffn", changes, grid.config(grid.model(peer, *changes)), words))
     ways.append(Way("dim", (), peer_config, ""))
-    target_contender = contender(target)
+    target_contender = parse_candidate(target)
     name = f"sizes/{equal}-of-{target_contender.name}"
-    return Resizing(name, contender(peer), target_contender, target_config, tuple(ways), equal)
+    return Resizing(name, parse_candidate(peer), target_contender, target_config, tuple(ways), equal)

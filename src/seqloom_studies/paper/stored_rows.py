@@ -34,7 +34,7 @@ def store(out: Path, folder: Path) -> list[Path]:
 
 def _store(path: Path, folder: Path) -> Path:
     """Stores the rows of a file. ValueError where one names a path."""
-    rows = [_thinned(row) for row in read_rows(path)]
+    rows = [_thin_row(row) for row in read_rows(path)]
     for row in rows:
         text = json.dumps({name: value for name, value in row.items() if name not in WRITTEN}, ensure_ascii=False)
         if match := LOCAL_PATH.search(text):
@@ -46,7 +46,7 @@ def _store(path: Path, folder: Path) -> Path:
     return target
 
 
-def _thinned(row: dict[str, Any]) -> dict[str, Any]:
+def _thin_row(row: dict[str, Any]) -> dict[str, Any]:
     """A row without changes; of a row with all batches, every n-th batch, and n in the column `kept_each`."""
     if row.get("row") != "batches":
         return row

@@ -17,7 +17,7 @@ from functools import partial
 from seqloom.analysis.match import Equal
 from seqloom.core.config import suggestion
 from seqloom_studies.paper.grid import Grid
-from seqloom_studies.paper.sizing import resized
+from seqloom_studies.paper.sizing import resize_peer
 from seqloom_studies.paper.study import Line, Study, line
 
 HEADS32 = "attention:heads=32"
@@ -74,7 +74,7 @@ def equal(grid: Grid, quantity: Equal) -> Study:
     """Each Extractor next to 32-head attention of the same size, operations or time."""
     lines = [line(grid, HEADS32)]
     notes = []
-    for mixer, size in resized(grid, HEADS32, EXTRACTORS, quantity).items():
+    for mixer, size in resize_peer(grid, HEADS32, EXTRACTORS, quantity).items():
         lines.append(line(grid, mixer, family=mixer))
         if size.changes:
             lines.append(Line(grid.model(HEADS32, *size.changes), f"attention as {mixer}", mixer, family=mixer))
@@ -88,7 +88,7 @@ def equal(grid: Grid, quantity: Equal) -> Study:
 
 def groups(grid: Grid) -> Study:
     """From SHE (1 group) to WE (as many groups as channels)."""
-    dim = grid.config(grid.model("she")).layered.dim
+    dim = grid.config(grid.model("she")).layered_model.dim
     mixers = [("she", 1), *((f"she:groups={count}", count) for count in grid.scale.groups), ("we", dim)]
     says = "SHE with its channels in 1, 2, 4 … groups that mix inside alone: 1 is SHE, as many as channels is WE."
     lines = tuple(line(grid, text, x=count) for text, count in mixers)
@@ -97,7 +97,7 @@ def groups(grid: Grid) -> Study:
 
 def controls(grid: Grid) -> Study:
     """Each mixer as it is, and with a part left out."""
-    dim = grid.config(grid.model("she")).layered.dim
+    dim = grid.config(grid.model("she")).layered_model.dim
     without_adjustment = {
         "she": "extractor:groups=1,adjust=false",
         "he": f"extractor:groups={dim},in_proj=true,adjust=false",
@@ -147,7 +147,7 @@ STUDIES: dict[str, Callable[[Grid], Study]] = {
 TABLES = ("table2", "table3", "table4", "table5", "table6", "table7")
 
 
-def named(names: Sequence[str]) -> tuple[list[str], list[str]]:
+def find_studies(names: Sequence[str]) -> tuple[list[str], list[str]]:
     """The studies and the tables with these names, without repetition; `all` names all.
 
     ValueError for unknown names.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, final
 
 from seqloom.core.config import suggestion
-from seqloom.studies.contenders import contender
+from seqloom.studies.candidates import parse_candidate
 from seqloom_studies.paper.grid import Cell, Grid, Model
 
 Kind: TypeAlias = Literal["curves", "batches", "sweep", "points"]
@@ -58,7 +58,7 @@ class Study:
         if not mixers:
             return self
         contenders = list(dict.fromkeys(line.of for line in self.lines))
-        chosen = [contender(text).name for text in mixers]
+        chosen = [parse_candidate(text).name for text in mixers]
         for name in chosen:
             if name not in contenders:
                 raise ValueError(f"--only {name}: {self.name} has no such model; {suggestion(name, contenders)}")
@@ -69,5 +69,5 @@ class Study:
 
 def line(grid: Grid, text: str, *changes: str, series: str = "", x: float | None = None, family: str = "") -> Line:
     """The line of a contender with further settings; `series` is its name, by default that of the contender."""
-    name = contender(text).name
+    name = parse_candidate(text).name
     return Line(grid.model(text, *changes), series or name, name, x, family)

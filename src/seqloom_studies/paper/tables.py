@@ -77,7 +77,7 @@ MISPRINTS: dict[tuple[int, Sublayer, Quantity], tuple[tuple[Seed, Form, str], ..
 """the misprinted form, and the version of the text that has it"""
 
 
-def shown(number: int) -> str:
+def format_table(number: int) -> str:
     """Table `number`, 3 to 7, as text."""
     return _table7() if number == 7 else _formulas(number)
 
@@ -95,7 +95,7 @@ def rows(number: int) -> list[dict[str, Any]]:
             "value": entry.closed(SIZES["d"], SIZES[length], SIZES["n"]),
             "cost": int(getattr(_price(entry.sublayer, SIZES["n"], length == "t"), entry.quantity)),
             "misprints": [
-                f"{note}: {entry.printed(seed, form)(SIZES['d'], SIZES[length], SIZES['n']):,}"
+                f"{note}: {entry.printed_form(seed, form)(SIZES['d'], SIZES[length], SIZES['n']):,}"
                 for seed, form, note in MISPRINTS.get(key, ())
             ],
         })  # fmt: skip

@@ -48,9 +48,9 @@ SECTIONS = "abstract; sections 7, 8"
 WAITS = "The critical path is what counts: what a token's output waits for does not grow with the context."
 
 
-def raced(race: Race, folder: Path) -> tuple[Verdict, str]:
+def judge_race(race: Race, folder: Path) -> tuple[Verdict, str]:
     """The verdict on a race by its rows, and the command that made them."""
-    measured = _measured(race.file, race.which, folder)
+    measured = _newest_rows(race.file, race.which, folder)
     if measured is None:
         return UNMEASURED, f"python benchmarks/{race.file}.py"
     texts, slower, faster = [], [], []
@@ -71,10 +71,10 @@ def raced(race: Race, folder: Path) -> tuple[Verdict, str]:
     return verdict, str(measured["SHE"]["command"])
 
 
-def waited(folder: Path) -> tuple[Verdict, str]:
+def judge_wait(folder: Path) -> tuple[Verdict, str]:
     """The verdict on `WAITS`, by the microseconds from a token to its output at two contexts, and the command."""
-    short = _measured("latency", {"context": 512, "batch": 1}, folder)
-    long = _measured("latency", {"context": 4096, "batch": 1}, folder)
+    short = _newest_rows("latency", {"context": 512, "batch": 1}, folder)
+    long = _newest_rows("latency", {"context": 4096, "batch": 1}, folder)
     if short is None or long is None:
         return UNMEASURED, "python benchmarks/latency.py"
     times = ", ".join(f"{mixer} {short[mixer][WAITED]:.0f} and {long[mixer][WAITED]:.0f}" for mixer in short)
@@ -84,7 +84,7 @@ def waited(folder: Path) -> tuple[Verdict, str]:
     return Verdict("holds" if constant else "does not hold", "", text, 1), str(short["SHE"]["command"])
 
 
-def _measured(file: str, settings: dict[str, Any], folder: Path) -> dict[str, dict[str, Any]] | None:
+def _newest_rows(file: str, settings: dict[str, Any], folder: Path) -> dict[str, dict[str, Any]] | None:
     """The newest row of each Extractor at these settings, by the Extractor's name; None where one has no row."""
     measured = {mixer.upper(): newest(read_rows(folder / f"{file}.jsonl"), mixer, settings) for mixer in EXTRACTORS}
     with_row = {mixer: row for mixer, row in measured.items() if row is not None}
@@ -93,8 +93,8 @@ def _measured(file: str, settings: dict[str, Any], folder: Path) -> dict[str, di
 
 def verdicts(folder: Path) -> list[Measured]:
     """The claims about speed with their verdicts."""
-    race_claims = [Measured(race.text, SECTIONS, *raced(race, folder)) for race in RACES]
-    return [*race_claims, Measured(WAITS, "section 7", *waited(folder))]
+    race_claims = [Measured(race.text, SECTIONS, *judge_race(race, folder)) for race in RACES]
+    return [*race_claims, Measured(WAITS, "section 7", *judge_wait(folder))]
 
 
 def machines(folder: Path) -> str:

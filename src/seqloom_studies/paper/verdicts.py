@@ -67,7 +67,7 @@ class Verdict:
 UNMEASURED = Verdict("not settled", "not measured yet")
 
 
-def counted(verdicts: Sequence[Verdict]) -> str:
+def count_verdicts(verdicts: Sequence[Verdict]) -> str:
     """How many there are of each word: 6 hold, 1 does not and 2 are not settled."""
     words: Counter[str] = Counter(verdict.word for verdict in verdicts)
     parts = [f"{words[word]} {one if words[word] == 1 else many}" for word, (one, many) in FORMS.items() if words[word]]
@@ -85,7 +85,7 @@ class Evidence:
     otherwise: Verdict
 
 
-def judged(rules: Mapping[Name, Rule], study: Study, loss: Loss) -> dict[Name, Verdict]:
+def judge_claims(rules: Mapping[Name, Rule], study: Study, loss: Loss) -> dict[Name, Verdict]:
     """The verdicts on all claims of a figure, which are one family."""
     by_name = {name: evidence(rule(study), study, loss) for name, rule in rules.items()}
     tested = {name: claim_evidence.p for name, claim_evidence in by_name.items() if claim_evidence.p is not None}
@@ -136,7 +136,7 @@ def evidence(contrasts: Sequence[Contrast], study: Study, loss: Loss) -> Evidenc
 def _differences(known: Sequence[tuple[str, Estimate]]) -> str:
     """The measured contrasts as text; of many, how many are below 0 and the one that is nearest to failing."""
     if len(known) <= MOST:
-        return "; ".join(f"{name}: {estimate.signed}" for name, estimate in known)
+        return "; ".join(f"{name}: {estimate.format_signed}" for name, estimate in known)
     name, nearest = max(known, key=lambda pair: pair[1].mean / (pair[1].half or 1))
     below = sum(estimate.mean < 0 for _, estimate in known)
-    return f"{below} of {len(known)} below 0; the least: {name}: {nearest.signed}"
+    return f"{below} of {len(known)} below 0; the least: {name}: {nearest.format_signed}"

@@ -34,7 +34,7 @@ class Layer:
     """bytes of a row's state, before and after"""
 
 
-def lacking(mixer: Mixer, kind: str) -> str | None:
+def unsuitable_reason(mixer: Mixer, kind: str) -> str | None:
     """The reason why poles cannot be fitted to a mixer; None where they can."""
     if not isinstance(mixer, Extractor):
         return f"{kind} is no Extractor"

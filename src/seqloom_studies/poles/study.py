@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, final
 
 from seqloom.core.config import read
-from seqloom.core.layered import LayeredConfig, layered
+from seqloom.core.layered import LayeredConfig, require_layers
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.model import Model
 from seqloom.core.progress import progress
@@ -26,7 +26,7 @@ from seqloom.runs.code import as_meta
 from seqloom.runs.layout import Run, find_run, open_run
 from seqloom.runs.lock import lock
 from seqloom.studies.eval_text import eval_text
-from seqloom_studies.poles.layers import Layer, fit_of, lacking, modal, set_poles, taps
+from seqloom_studies.poles.layers import Layer, fit_of, modal, set_poles, taps, unsuitable_reason
 
 
 @final
@@ -61,10 +61,10 @@ def distil(
     if step is None and (newest := checkpoint.peek(run.checkpoints)) is not None:
         step = newest.step
     model = load(folder, step=step)
-    layered(model.config, "a distillation")
+    require_layers(model.config, "a distillation")
     stayed = {}
     for number, (mixer, config) in enumerate(zip(model.mixers, model.config.mixers, strict=True)):
-        if (why := lacking(mixer, config.kind)) is not None:
+        if (why := unsuitable_reason(mixer, config.kind)) is not None:
             stayed[number] = why
     if len(stayed) == len(model.mixers):
         raise ValueError(f"{folder} has no taps for poles (he, we, me have): {'; '.join(sorted(set(stayed.values())))}")
@@ -97,7 +97,9 @@ def _require_gain(order: int, context: int) -> None:
 def _with_poles(model: Model, order: int) -> tuple[Model, tuple[Layer, ...]]:
     """The model with poles in place of taps where they can be fitted, and the layers that changed."""
     extractors = {
-        n: mixer for n, mixer in enumerate(model.mixers) if isinstance(mixer, Extractor) and lacking(mixer, "") is None
+        n: mixer
+        for n, mixer in enumerate(model.mixers)
+        if isinstance(mixer, Extractor) and unsuitable_reason(mixer, "") is None
     }
     mixers: list[MixerConfig] = list(model.config.mixers)
     kinds = [mixer.kind for mixer in mixers]
@@ -107,7 +109,7 @@ def _with_poles(model: Model, order: int) -> tuple[Model, tuple[Layer, ...]]:
         for n, mixer in extractors.items():
             mixers[n] = modal(mixer, order)
             poles[n] = fit(mixer.w_ext, order, advance=advance)
-    distilled = _config(layered(model.config), mixers).build().to(model.dtype)
+    distilled = _config(require_layers(model.config), mixers).build().to(model.dtype)
     weights, initial = model.state_dict(), distilled.state_dict()
     distilled.load_state_dict({name: weights.get(name, value) for name, value in initial.items()})
     layers = []

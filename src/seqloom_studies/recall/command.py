@@ -68,8 +68,8 @@ def command(
 
     models_folder = out_folder(out, planned=plan)
     require_contenders(mixers, "demo", ["data.source=stories", *(change or [])])
+    from seqloom.studies.candidates import parse_candidate
     from seqloom.studies.command import run_or_plan
-    from seqloom.studies.contenders import contender
     from seqloom.studies.probe_cell import Answers
     from seqloom.studies.recall import Recall
     from seqloom.studies.results import RESULTS
@@ -77,7 +77,7 @@ def command(
     from seqloom_studies.recall.table import text
 
     grid = Recall(
-        [contender(text) for text in mixers],
+        [parse_candidate(text) for text in mixers],
         probe or ["mqar"],
         levels(difficulty),
         dims=dim or [64],

@@ -26,7 +26,7 @@ class Best:
     state_bytes: int | None = None
 
 
-def ranked(rows: Sequence[Answers]) -> list[Best]:
+def rank_mixers(rows: Sequence[Answers]) -> list[Best]:
     """Every mixer and width at its best learning rate, by falling accuracy; `rows` are of one probe and difficulty.
 
     As in Zoology, the learning rate is chosen by the same questions that the accuracy is of; answers of runs that did
@@ -78,7 +78,7 @@ def text(rows: Sequence[Answers]) -> str:
             _share(best.accuracy),
             *(_share(best.by_distance.get(distance)) for distance in distances),
         ]
-        for best in ranked(rows)
+        for best in rank_mixers(rows)
     ]
     heads = [*head, *(f"{low}" if low == high else f"{low}-{high}" for low, high in distances)]
     note = "right: of all questions, then of those whose answer stands so many tokens back"

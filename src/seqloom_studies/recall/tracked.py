@@ -24,7 +24,7 @@ def section(results: Path) -> str | None:
     by_mixer: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for row in rows:
         by_mixer.setdefault(row["mixer"], {}).setdefault(row["probe"], []).append(row)
-    ranked = sorted(by_mixer.items(), key=lambda item: -sum(_right(item[1].get(probe, [])) for probe in PROBES))
+    ranked = sorted(by_mixer.items(), key=lambda item: -sum(_share_right(item[1].get(probe, [])) for probe in PROBES))
     first = rows[0]
     text = render_markdown(
         Path(__file__).with_name("tracked.md.jinja"),
@@ -59,5 +59,5 @@ def _cells(rows: Sequence[dict[str, Any]]) -> tuple[str, str, str]:
     )
 
 
-def _right(rows: Sequence[dict[str, Any]]) -> float:
+def _share_right(rows: Sequence[dict[str, Any]]) -> float:
     return mean(row["accuracy"] for row in rows) if rows else 0.0

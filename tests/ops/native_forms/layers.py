@@ -8,7 +8,7 @@ import torch
 
 from seqloom.ops.attention import sparse
 from seqloom.ops.attention.forgetting import forgetting
-from seqloom.ops.attention.patterns import Pattern, RandomBlocks, fixed, local, merged, strided
+from seqloom.ops.attention.patterns import Pattern, RandomBlocks, fixed_parts, local, merge_parts, strided_parts
 from seqloom.ops.fused import gated_decay, gated_norm, short_convolution, small_blocks
 from tests.ops.native_forms.form import Draw, Form, Outputs, maybe, with_and_without
 
@@ -30,7 +30,7 @@ def forms() -> Iterator[Form]:
     for name, given in with_and_without("short_convolution", "silu", "bias", "window"):
         sizes = ((2, 129, 4, 4), (1, 3, 9, 3), (3, 1, 17, 4), (1, 130, 7, 2), (2, 5, 33, 1), (1, 2, 16, 5))
         yield Form(name, "short_convolution", partial(_convolution, *given), sizes)
-    patterns = {"local": local(5), "strided": merged(strided(16)), "fixed": merged(fixed(16, 2))}
+    patterns = {"local": local(5), "strided": merge_parts(strided_parts(16)), "fixed": merge_parts(fixed_parts(16, 2))}
     patterns["random"] = RandomBlocks(16, 1, 1, 1, 0, 0)
     for name, pattern in patterns.items():
         sizes = ((1, 2, 48, 16, 32), (1, 1, 66, 48, 16), (1, 2, 33, 80, 96))
@@ -42,12 +42,12 @@ def forms() -> Iterator[Form]:
 
 def _norm(gate: gated_norm.Gate, draw: Draw, B: int, T: int, H: int, V: int) -> Outputs:
     gain = draw(H, V) if gate == "silu first" else draw(V)
-    return gated_norm.normed(draw(B, T, H, V), maybe(draw, gate != "none", B, T, H * V), gain, 0.1, gate)
+    return gated_norm.normalize(draw(B, T, H, V), maybe(draw, gate != "none", B, T, H * V), gain, 0.1, gate)
 
 
 def _gates(H: int, fresh: str, draw: Draw, B: int, T: int, N: int) -> Outputs:
     rows = {"no row": False, "every row": True, "some rows": torch.arange(B) % 2 == 0}[fresh]
-    return gated_decay.gated(draw(B, T, H * N), draw(H, N, 2 * N) / N**0.5, draw(H, 2 * N), draw(H * N), rows)
+    return gated_decay.gate_decay(draw(B, T, H * N), draw(H, N, 2 * N) / N**0.5, draw(H, 2 * N), draw(H * N), rows)
 
 
 def _blocks(n: int, draw: Draw, B: int, T: int, N: int) -> Outputs:

@@ -7,7 +7,7 @@ import torch
 
 from seqloom.ops import delta_rule, lag_sum, linear_decay, wkv_average
 from seqloom.ops import scan as scans
-from seqloom.ops.backends import forced
+from seqloom.ops.backends import forced_backend
 from seqloom.ops.delta_rule import native as rule_in_c
 from seqloom.ops.recurrence import slstm
 from seqloom.ops.scan.selective_scan import selective
@@ -77,7 +77,7 @@ def _added(decays: str, state: bool, draw: Draw, B: int, T: int, H: int, K: int,
     """As the decaying sum calls the rule: it erases nothing."""
     q, k, v = draw(B, H, T, K) / K**0.5, draw(B, H, T, K) / K**0.5, draw(B, H, T, V)
     g, before = _log_decay(decays, draw, B, H, T, K), maybe(draw, state, B, H, K, V)
-    if forced("delta_rule") == "native":
+    if forced_backend("delta_rule") == "native":
         return rule_in_c.delta(q, k, v, None, None, g, before)
     return delta_rule.delta(q, k, v, erase=torch.zeros_like(k), log_decay=g, state=before)
 
@@ -101,7 +101,7 @@ def _ones(decays: str, shared: bool, weight: bool, state: bool, draw: Draw, B: i
     H, G = (4, 2) if shared else (2, 2)
     q, k, v = draw(B, G, T, K) / K**0.5, draw(B, G, T, K) / K**0.5, draw(B, H, T, V)
     g, before = _log_decay(decays, draw, B, H, T, K), maybe(draw, state, B, H, K, V + 1)
-    return linear_decay.normalised(q, k, v, g, before, weight=maybe(draw, weight, B, H, T))
+    return linear_decay.decay_with_normalizer(q, k, v, g, before, weight=maybe(draw, weight, B, H, T))
 
 
 def _scan(paired: bool, fixed: bool, state: bool, draw: Draw, B: int, T: int, N: int) -> Outputs:

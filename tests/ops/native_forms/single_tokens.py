@@ -5,15 +5,15 @@ from functools import partial
 
 import torch
 
-from seqloom.core.memory import start
 from seqloom.core.state import Length, State
+from seqloom.core.state_spec import start
 from seqloom.ops import lag_sum
 from seqloom.ops.attention import attend, cached
-from seqloom.ops.backends import forced
+from seqloom.ops.backends import forced_backend
 from seqloom.ops.lag_sum import online
 from seqloom.ops.lag_sum.online import token
 from seqloom.ops.past import ring
-from seqloom.ops.past.cache import written
+from seqloom.ops.past.cache import write_token
 from tests.ops.native_forms.form import Draw, Form, Outputs
 
 
@@ -39,10 +39,10 @@ def forms() -> Iterator[Form]:
 def _attention(before: int, draw: Draw, B: int, G: int, shared: int, C: int, K: int, V: int) -> Outputs:
     q, k, v = draw(B, G * shared, 1, K), draw(B, G, 1, K), draw(B, G, 1, V)
     keys, values, length = draw(B, G, C, K), draw(B, G, C, V), torch.arange(B) + before
-    if forced("attention") == "kernel":
-        assert cached.able(q, k, v, keys, values)
+    if forced_backend("attention") == "kernel":
+        assert cached.supports(q, k, v, keys, values)
         return cached.attend(q, k, v, keys, values, length), keys, values
-    keys, values = (written(cache, Length(length), new, True) for cache, new in ((keys, k), (values, v)))
+    keys, values = (write_token(cache, Length(length), new, True) for cache, new in ((keys, k), (values, v)))
     y = attend(q, keys, values, query_time=length[:, None], key_time=ring.times(C, length + 1))
     return y, keys, values
 
@@ -51,7 +51,7 @@ def _online(taps: str, halves: bool, draw: Draw, B: int, D: int, L: int, count: 
     """Outputs of the schedule, for rows that began it at different tokens; another backend sums over all inputs."""
     shape = {"of all channels": (L,), "of each channel": (L, D), "that mix": (L, D, D)}
     w, x = draw(*shape.get(taps, (L, 2, D // 2, D // 2))) / (L * D) ** 0.5, draw(B, count, D)
-    if forced("lag_sum") != "native":
+    if forced_backend("lag_sum") != "native":
         return lag_sum.lags(x, w)
     state = start(online.entries(L, D), B, 0, x.dtype, torch.device("cpu"))
     outputs, length = [], state["length"]
@@ -71,7 +71,7 @@ def _online(taps: str, halves: bool, draw: Draw, B: int, D: int, L: int, count: 
 
 def _spectra(draw: Draw, F: int, B: int, G: int, d: int) -> Outputs:
     W, X = draw(F, G, d, 2, d), draw(F, B, G * d, 2)
-    if forced("lag_sum") == "native":
+    if forced_backend("lag_sum") == "native":
         return torch.view_as_real(token.multiply(torch.view_as_complex(X), W))
     matrices, signal = torch.complex(W[:, :, :, 0], W[:, :, :, 1]), torch.view_as_complex(X).unflatten(2, (G, d))
     return torch.view_as_real(torch.einsum("fbgi,fgio->fbgo", signal, matrices).flatten(2))
@@ -82,6 +82,6 @@ def _same(draw: Draw, rows: int, columns: int) -> Outputs:
     ends = [a.clone() for _ in range(3)]
     ends[1][0, 0], ends[2][-1, -1] = 9.0, 9.0
     found: list[bool] = [torch.equal(a, b) for b in ends]
-    if forced("lag_sum") == "native":
+    if forced_backend("lag_sum") == "native":
         found = [token.same(a, b) for b in ends]
     return torch.tensor(found, dtype=a.dtype)

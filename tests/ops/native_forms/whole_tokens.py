@@ -86,7 +86,7 @@ def _mixer(config: Any, dim: int, layer: int, began: bool, draw: Draw, B: int) -
     state = State({**entries, "length": torch.full((B,), 9 * began)}, 9 * began, True)
     if not began:
         state = mixer.start(B)
-    y, after = mixer.step_handed(x, state, True, first)[:2] if first else mixer.step(x, state, reuse=True)
+    y, after = mixer.step_cross_layer(x, state, True, first)[:2] if first else mixer.step(x, state, reuse=True)
     return y, *(after[name] for name in entries)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 alt = pytest.importorskip("altair", reason="altair is not installed")
 
-from seqloom.report.charts.chart import Axis, Chart, Choice, Table, filename, rounded  # noqa: E402
+from seqloom.report.charts.chart import Axis, Chart, Choice, Table, filename, round_number  # noqa: E402
 from seqloom.report.charts.curves import curves, spread  # noqa: E402
 from seqloom.report.charts.draw import svg  # noqa: E402
 from seqloom.report.charts.picture import (  # noqa: E402
@@ -133,7 +133,7 @@ def test_a_picture_is_a_png_of_one_pixel_per_cell() -> None:
 
 
 def test_numbers_and_names() -> None:
-    assert [rounded(value) for value in (1.0, 0.123456, None, float("nan"), 7)] == [1, 0.12346, None, None, 7]
+    assert [round_number(value) for value in (1.0, 0.123456, None, float("nan"), 7)] == [1, 0.12346, None, None, 7]
     assert filename("ms a token at 65,536") == "ms-a-token-at-65-536"
     assert filename("…") == "chart"
     assert Table(["a"], [[None], ['x,"y"']]).csv == 'a\n""\n"x,""y"""\n'

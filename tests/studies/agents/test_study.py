@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from seqloom.studies.contender import contender
+from seqloom.studies.candidate import parse_candidate
 from seqloom.studies.plan import plan
 from seqloom.studies.results import Results
 from seqloom.studies.runner import run
@@ -35,7 +35,7 @@ def cells_of(study: Agents | Maze, out: Path) -> list[Cell]:
 
 @pytest.mark.slow
 def test_a_run_serves_every_finding_that_it_fits(tmp_path: Path) -> None:
-    study = Agents(["TMaze-10:random"], [contender("attention")], **SMALL)
+    study = Agents(["TMaze-10:random"], [parse_candidate("attention")], **SMALL)
     cells = [cell for cell in cells_of(study, tmp_path) if isinstance(cell, AgentCell)]
     served = {
         (cell.learner, cell.episodes, cell.config.model.context): {name for _, names in cell.asked for name in names}
@@ -60,7 +60,9 @@ def test_a_run_serves_every_finding_that_it_fits(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_rows_resume_and_page(tmp_path: Path) -> None:
-    study = Agents(["TMaze-10:random"], [contender("he")], asked=3, **{**SMALL, "episodes": (12,), "shares": (0.1,)})
+    study = Agents(
+        ["TMaze-10:random"], [parse_candidate("he")], asked=3, **{**SMALL, "episodes": (12,), "shares": (0.1,)}
+    )
     assert str(plan(study.study, tmp_path)).endswith("; not included: playing")
     rows = run(study.study, tmp_path, command="seqloom study agents").of(Reached)
     assert [(row.asked, row.context) for row in rows] == [
@@ -121,5 +123,5 @@ def test_a_point_is_the_mean_over_seeds() -> None:
 )
 def test_wrong_input_is_one_line(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words) as error:
-        Agents(**{"sources": ["TMaze-10:mixed"], "mixers": [contender("he")], **settings})
+        Agents(**{"sources": ["TMaze-10:mixed"], "mixers": [parse_candidate("he")], **settings})
     assert "\n" not in str(error.value)

@@ -71,7 +71,7 @@ def trained(board: Board, tmp_path_factory: pytest.TempPathFactory) -> tuple[Boa
     model = board.models(Results(Path("none")))["attention"]
     cell = board.tested_cell(model, FOLD, 2e-2)
     folder = tmp_path_factory.mktemp("run")
-    (row,) = cell.run(folder, lambda line: None, seqloom.core.progress.silent)
+    (row,) = cell.run(folder, lambda line: None, seqloom.core.progress.show_nothing)
     return cell, Run(folder), row
 
 
@@ -187,9 +187,9 @@ def check_parameters(board: Board) -> None:
         return sum(parameter.numel() for parameter in model.parameters()) - config.vocab * config.dim
 
     models = board.models(Results(Path("none")))
-    aim = parameters(board.settings(models["llama"]).layered)
+    aim = parameters(board.settings(models["llama"]).layered_model)
     for name, model in models.items():
-        assert abs(parameters(board.settings(model).layered) / aim - 1) <= 0.002, name
+        assert abs(parameters(board.settings(model).layered_model) / aim - 1) <= 0.002, name
 
 
 def with_fault(patch: pytest.MonkeyPatch, module: ModuleType, right: str, wrong: str) -> ModuleType:

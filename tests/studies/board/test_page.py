@@ -54,14 +54,14 @@ def test_a_result_is_at_the_rate_of_the_lowest_validation_loss() -> None:
     he = board.standings["he"]
     assert he.runs == dict(enumerate(BITS["he"]))  # not 1.0, which was lower on the test books
     assert (he.rate, he.chosen) == (2e-3, True)
-    assert board.unfinished == []
+    assert board.unfinished_contenders == []
 
 
 def test_a_rate_at_the_edge_is_not_chosen_yet() -> None:
     without = [each for each in rows() if (each["contender"], each["lr"]) != ("he", 4e-3)]
     board = board_of(without, LINEUP)
     assert not board.standings["he"].chosen
-    assert board.unfinished == ["HE"]
+    assert board.unfinished_contenders == ["HE"]
 
 
 def test_decisions_are_paired_by_seed_and_corrected_together() -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from seqloom.runs.layout import sealed
+from seqloom.runs.layout import seal_settings
 from seqloom_studies.board import table
 from seqloom_studies.board.charts import price, recall
 from seqloom_studies.board.page_rows import read_recalled, read_times
-from seqloom_studies.board.rows import finished, stored
+from seqloom_studies.board.rows import finished_lines, stored_lines
 from tests.studies.board.test_page import LINEUP, board_of, row
 
 TIME = {"contender": "he", "step": 0.5, "step_quartiles": [0.4, 0.6]}
@@ -79,15 +79,15 @@ def test_lines_of_something_else(tmp_path: Path) -> None:
 def test_odd_rows(tmp_path: Path, column: str, value: object) -> None:
     path = written(tmp_path / "board.jsonl", ROW, ROW | {"digest": "other", column: value})
     with pytest.raises(ValueError, match=r"board\.jsonl: line 2 is no row of the board"):
-        stored(path)
-    assert list(stored(written(path, ROW))) == ["he 0 0.002"]
+        stored_lines(path)
+    assert list(stored_lines(written(path, ROW))) == ["he 0 0.002"]
 
 
 def test_a_finished_run_with_other_rows_is_named(tmp_path: Path) -> None:
     content = {"format": 1, "cell": "x", "rows": [{"digest": "d"}], "origin": {}}
-    (tmp_path / "rows.json").write_bytes(sealed(content))
+    (tmp_path / "rows.json").write_bytes(seal_settings(content))
     with pytest.raises(ValueError, match=r"rows\.json has rows of something else than this board: choose another"):
-        finished(tmp_path)
+        finished_lines(tmp_path)
 
 
 def test_a_run_without_a_score_is_no_result() -> None:

@@ -17,7 +17,7 @@ from seqloom.studies.runner import run
 from seqloom.studies.study import Cell, Stopped
 from seqloom_studies.board import cell as cells
 from seqloom_studies.board import measure
-from seqloom_studies.board.announced import announced
+from seqloom_studies.board.announced import write_announcement
 from seqloom_studies.board.cell import BoardCell
 from seqloom_studies.board.lineup import (
     DECIDED,
@@ -30,7 +30,7 @@ from seqloom_studies.board.lineup import (
     rates_to_try,
 )
 from seqloom_studies.board.page_rows import read_times
-from seqloom_studies.board.rows import BoardRow, finished, merge, merge_times, row_of, stored
+from seqloom_studies.board.rows import BoardRow, finished_lines, merge, merge_times, row_of, stored_lines
 from seqloom_studies.board.study import Board
 
 SMALL = (
@@ -107,12 +107,12 @@ def test_the_baseline_has_the_form_that_the_validation_text_prefers(board: Board
     results = Results(tmp_path)
     finish_all(board, results, dict(BEST_INSIDE), form="attention-8-norm")
     models = board.models(results)
-    baseline = board.settings(models["attention"]).layered.mixer
+    baseline = board.settings(models["attention"]).layered_model.mixer
     assert (baseline.heads, baseline.kv_heads, baseline.qk_norm, baseline.kernel) == (8, 4, "heads", 1)
-    window = board.settings(models["attention-window"]).layered.mixer
+    window = board.settings(models["attention-window"]).layered_model.mixer
     assert (window.heads, window.qk_norm, window.window) == (8, "heads", 64)
-    assert board.settings(models["llama"]).layered.mixer.heads == 4
-    mixed = board.settings(models["gated_delta-3-1"]).layered.mixer
+    assert board.settings(models["llama"]).layered_model.mixer.heads == 4
+    mixed = board.settings(models["gated_delta-3-1"]).layered_model.mixer
     assert [mixer.kind for mixer in mixed] == ["gated_delta"] * 3 + ["attention"]
     assert mixed[3].heads == 8
     plain = Results(tmp_path / "plain")
@@ -169,11 +169,11 @@ def test_a_run_whose_row_is_stored_is_not_run_again(board: Board, books: str, tm
     finish(cell, results, 1.5)
     line = {"cell": cell.name, **results.rows[cell.name][0].model_dump(mode="json"), "commit": "abc"}
     (tmp_path / "rows.jsonl").write_text(json.dumps(line) + "\n")
-    again = Board(books, SMALL, stored(tmp_path / "rows.jsonl"))
+    again = Board(books, SMALL, stored_lines(tmp_path / "rows.jsonl"))
     first = next(iter(again.stages(Results(tmp_path / "elsewhere"))))
     assert cell.name not in [each.name for each in first]
     assert len(first) == len(FORMS) - 1
-    other = Board(books, (*SMALL, "training.clip=0.5"), stored(tmp_path / "rows.jsonl"))
+    other = Board(books, (*SMALL, "training.clip=0.5"), stored_lines(tmp_path / "rows.jsonl"))
     assert cell.name in [each.name for each in next(iter(other.stages(Results(tmp_path / "elsewhere"))))]
 
 
@@ -181,7 +181,7 @@ def test_a_run_whose_row_is_stored_is_not_run_again(board: Board, books: str, tm
 def test_all_models_of_a_fold_read_the_same_text_with_the_same_tokenizer_in_the_same_order(
     board: Board, tmp_path: Path
 ) -> None:
-    text = announced(board, Results(tmp_path))
+    text = write_announcement(board, Results(tmp_path))
     for decision in DECISIONS:
         assert decision.question in text
     assert "validation: " in text
@@ -247,7 +247,7 @@ def test_a_comparison_is_trained_stopped_continued_and_merged(
     assert merge(tmp_path / "nothing", path) == (0, 0)
     assert not path.exists()
     assert merge(out, path, scratch=True) == (1, 1)
-    (line,) = stored(path).values()
+    (line,) = stored_lines(path).values()
     assert line["commit"]
     assert line["cell"] == "attention-4/form/lr-0.002"
     form = row_of(line)
@@ -255,7 +255,7 @@ def test_a_comparison_is_trained_stopped_continued_and_merged(
     assert form.validation is not None
 
     elsewhere = tmp_path / "elsewhere"
-    results = run(Board(books, SMALL, stored(path)).study, elsewhere)
+    results = run(Board(books, SMALL, stored_lines(path)).study, elsewhere)
     assert "attention-4/form/lr-0.002" not in results.rows
     assert not results.failed
     assert merge(elsewhere, path, scratch=True)[1] == len(results.rows) + 1
@@ -278,7 +278,7 @@ def test_times_are_of_all_models_and_have_their_own_file(board: Board, tmp_path:
     where = {"date": "2026-11-23", "commit": "abc", "command": "seqloom", "machine": "this"}
     save(tmp_path / "times/steps", stage[0], [Times(contender="he", step=0.25)], where)
     save(tmp_path / "times/he-512", stage[1], [Token(contender="he", tokens=512, ms_per_token=1.5)], where)
-    assert finished(tmp_path) == {}
+    assert finished_lines(tmp_path) == {}
     assert merge_times(tmp_path, tmp_path / "times.jsonl", scratch=True) == 2
     assert {row.contender for row in read_times(tmp_path / "times.jsonl")} == {"he"}
 

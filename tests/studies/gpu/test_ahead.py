@@ -21,7 +21,7 @@ def test_a_text_that_was_made_ahead_is_not_made_again(tmp_path: Path, monkeypatc
     def encoded(*_: object) -> None:
         pytest.fail("it is encoded again")
 
-    monkeypatch.setattr(prepare, "encoded", encoded)
+    monkeypatch.setattr(prepare, "document_ids", encoded)
     assert Board(str(tmp_path), (*TINY.board, "data.folds=3")).corpus(0).test is not None
     with pytest.raises(pytest.fail.Exception, match="encoded again"):
         Board(str(tmp_path), (*TINY.board, "data.folds=3")).corpus(1)

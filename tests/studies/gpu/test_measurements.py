@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from seqloom.core.progress import silent
+from seqloom.core.progress import show_nothing
 from seqloom.studies.study import Study
 from seqloom_studies.gpu import measurements, peers, smoke
 from seqloom_studies.gpu.card import Card
@@ -26,7 +26,7 @@ def place(tmp_path: Path) -> Place:
 @pytest.fixture
 def graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     on_a_cpu(monkeypatch)
-    for module in ("seqloom.studies.noise", "seqloom_studies.gpu.smoke"):
+    for module in ("seqloom.studies.random_batches", "seqloom_studies.gpu.smoke"):
         monkeypatch.setattr(f"{module}.takes_graphs", lambda device: True)
 
 
@@ -42,7 +42,7 @@ def smoke_of(place: Place, *names: str) -> Smoke:
 @pytest.mark.slow
 @pytest.mark.usefixtures("graphs")
 def test_captured_steps_of_the_queued_models_are_those_without(place: Place, tmp_path: Path) -> None:
-    rows = smoke_of(place, "he of A2 with dropout", "attention of A3").run(tmp_path, pytest.fail, silent)
+    rows = smoke_of(place, "he of A2 with dropout", "attention of A3").run(tmp_path, pytest.fail, show_nothing)
     checks = [row for row in rows if isinstance(row, Check) and "captured steps of" in row.what]
     assert [(row.difference, row.note) for row in checks] == [(0.0, "the same bits")] * 4
     assert [row.bound is None for row in checks] == [True, True, False, False]
@@ -53,7 +53,7 @@ def test_captured_steps_of_the_queued_models_are_those_without(place: Place, tmp
 def test_captured_steps_that_do_something_else_are_a_fault(
     wrong: str, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    train = smoke._trained
+    train = smoke._train_steps
 
     def changed(name, config, graph, device):
         trained = train(name, config, graph, device)
@@ -67,9 +67,9 @@ def test_captured_steps_that_do_something_else_are_a_fault(
         signs = torch.randint(2, trained.weights.shape, generator=draws) * 2.0 - 1
         return replace(trained, weights=trained.start + signs * (trained.weights - trained.start))
 
-    monkeypatch.setattr(smoke, "_trained", changed)
+    monkeypatch.setattr(smoke, "_train_steps", changed)
     with pytest.raises(ValueError, match=r"captured steps of he of A2 are off by .*, and at most 0\.\d+ is right"):
-        smoke_of(place, "he of A2").run(tmp_path, pytest.fail, silent)
+        smoke_of(place, "he of A2").run(tmp_path, pytest.fail, show_nothing)
 
 
 @pytest.mark.usefixtures("graphs")
@@ -79,7 +79,7 @@ def test_a_step_that_is_not_captured_is_a_fault(place: Place, tmp_path: Path, mo
 
     monkeypatch.setattr(torch.cuda, "graph", fails)
     with pytest.raises(ValueError, match=r"a step of he of A2 was not captured: .* operation not permitted"):
-        smoke_of(place, "he of A2").run(tmp_path, lambda line: None, silent)
+        smoke_of(place, "he of A2").run(tmp_path, lambda line: None, show_nothing)
 
 
 @pytest.mark.usefixtures("graphs")
@@ -89,7 +89,7 @@ def test_a_race_has_a_row_for_each_model_and_way_with_its_baseline(place: Place,
     keys = [("attention:heads=32", "eager"), ("he", "captured"), ("he", "captured, TF32")]
     race = replace(race, resolved={key: race.resolved[key] for key in keys})
     precision = torch.get_float32_matmul_precision()
-    rows = race.run(tmp_path, lambda line: None, silent)
+    rows = race.run(tmp_path, lambda line: None, show_nothing)
     assert all(isinstance(row, StepTime) and row.ms is not None for row in rows)
     assert [(row.model, row.way) for row in rows] == keys
     assert [row.graph for row in rows] == ["none", "capture", "capture"]
@@ -101,19 +101,19 @@ def test_what_cannot_run_is_left_out_with_its_reason_but_not_the_baseline(place:
     race = next(cell for cell in cells(measurements.wide_study(place, "code")) if cell.name == "gated_delta")
     race = replace(race, resolved={race.baseline: race.resolved[race.baseline]})
     if reason := peers.unavailable():
-        ours, fla = race.run(tmp_path, lambda line: None, silent)
+        ours, fla = race.run(tmp_path, lambda line: None, show_nothing)
         assert (fla.model, fla.way, fla.ms, fla.left_out) == ("gated_delta", "fla's layers", None, reason)
         assert (ours.graph, ours.left_out) == ("none", None)
     broken = race.resolved[race.baseline].model_copy(
         update={"training": race.models["gated_delta"].training.model_copy(update={"device": "nowhere"})}
     )
     with pytest.raises(ValueError, match="the baseline does not run: no device 'nowhere'"):
-        replace(race, resolved={race.baseline: broken}).run(tmp_path, lambda line: None, silent)
+        replace(race, resolved={race.baseline: broken}).run(tmp_path, lambda line: None, show_nothing)
 
 
 def test_the_longest_kernels_of_a_step_are_rows(place: Place, tmp_path: Path) -> None:
     table = cells(measurements.table1_study(place, "code"))[-1]
-    rows = replace(table, models={"he": table.models["he"]}).run(tmp_path, pytest.fail, silent)
+    rows = replace(table, models={"he": table.models["he"]}).run(tmp_path, pytest.fail, show_nothing)
     assert all(isinstance(row, Kernel) for row in rows)
     assert rows
     assert [row.ms for row in rows] == sorted((row.ms for row in rows), reverse=True)
@@ -121,7 +121,7 @@ def test_the_longest_kernels_of_a_step_are_rows(place: Place, tmp_path: Path) ->
 
 def test_the_peer_with_attention_is_our_model_and_is_trained(place: Place) -> None:
     (race, *_) = cells(measurements.wide_study(place, "code"))
-    config = race.models["attention"].layered
+    config = race.models["attention"].layered_model
     ours = config.build().double()
     mixer = config.mixer
     peer = peers.Peer(config, lambda: peers.Attention(config.dim, mixer.heads, config.context, 1e4)).double()

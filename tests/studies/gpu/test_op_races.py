@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from seqloom.core.progress import silent
+from seqloom.core.progress import show_nothing
 from seqloom.ops.lag_sum import lags
 from seqloom_studies.gpu.card import Card
 from seqloom_studies.gpu.op_races import Case, OpRace, OpTime, _cases, ops_study
@@ -16,7 +16,7 @@ from seqloom_studies.gpu.sizes import TINY
 
 def race(*cases: Case) -> list[OpTime]:
     cell = OpRace(name="op", models={}, card=Card("cpu", "CPU", {}), code_digest="code", cases=cases, rounds=1)
-    return list(cell.run(Path(), pytest.fail, silent))  # type: ignore[arg-type]  # all rows are of one class
+    return list(cell.run(Path(), pytest.fail, show_nothing))  # type: ignore[arg-type]  # all rows are of one class
 
 
 CASE = Case("lag_sum", "4 vectors", ("fft", "direct", "triton"), lags, lambda draw: [draw(2, 16, 8), draw(4, 8)])
@@ -55,6 +55,6 @@ def test_every_op_has_a_cell_whose_first_backends_run_on_a_cpu(tmp_path: Path) -
     (cells,) = ops_study(place, "code").stages(None)  # type: ignore[arg-type]  # it reads no rows
     assert [cell.name for cell in cells] == list(dict.fromkeys(case.op for case in _cases(True)))
     for cell in cells:
-        rows = cell.run(tmp_path, pytest.fail, silent)
+        rows = cell.run(tmp_path, pytest.fail, show_nothing)
         assert sum(row.ms is not None for row in rows) >= len(cell.cases), cell.name
         assert cell.text(rows)

@@ -71,7 +71,7 @@ def test_code_of_no_commit_and_texts_that_are_not_there_are_refused(
 
 def test_a_call_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "large").write_bytes(b"x" * 1000)
-    monkeypatch.setattr(pack, "_tracked", lambda: [tmp_path / "large"])
+    monkeypatch.setattr(pack, "_tracked_files", lambda: [tmp_path / "large"])
     text = pack.sizes({"triton": tmp_path}, most=2000)
     assert text.splitlines()[-1].split() == ["call", "1", "all", "2,000"]
     with pytest.raises(ValueError, match="call 1 would have 2,000 bytes, and at most 1,999 travel"):
@@ -103,7 +103,7 @@ def test_a_machine_with_the_packed_texts_trains_no_tokenizer(tmp_path: Path, mon
     pack._prepare_texts(tmp_path / "books", tmp_path / "made")
     assert not list((tmp_path / "made").rglob("train-*.tokens")), "ids are made there"
     monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path / "made" / "cache"))
-    monkeypatch.setattr(learned_tokenizer, "_trained", lambda *_: pytest.fail("a tokenizer is trained"))
+    monkeypatch.setattr(learned_tokenizer, "_train_tokenizer", lambda *_: pytest.fail("a tokenizer is trained"))
     board = Board(str(tmp_path / "made" / "books"))
     assert board.corpus(9).test is not None
     assert board.corpus(None).test is None

@@ -10,7 +10,7 @@ import pytest
 from seqloom.data import corpora
 from seqloom.data.corpora import chain_of
 from seqloom.data.prepare import Corpus, prepare
-from seqloom.studies.contender import contender
+from seqloom.studies.candidate import parse_candidate
 from seqloom.studies.plan import plan
 from seqloom.studies.runner import run
 from seqloom_studies.markov_gap import page
@@ -53,7 +53,7 @@ def short_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 @pytest.mark.slow
 @pytest.mark.usefixtures("short_texts")
 def test_n_grams_reach_a_chain_of_their_order_and_no_longer_one(tmp_path: Path) -> None:
-    models = [contender(text) for text in ("ngram/context_tree:order=3", "ngram/kneser_ney:order=3", "me")]
+    models = [parse_candidate(text) for text in ("ngram/context_tree:order=3", "ngram/kneser_ney:order=3", "me")]
     study = MarkovGap(models, (2, 3), states=3, context=2, hidden=0, batches=3, batch=8, changes=["model.dim=8"])
     out = tmp_path / "study"
     planned = str(plan(study.study, out))
@@ -83,7 +83,7 @@ def test_n_grams_reach_a_chain_of_their_order_and_no_longer_one(tmp_path: Path) 
 
 
 def test_a_hidden_chain_is_one_of_the_chains() -> None:
-    study = MarkovGap([contender("me")], (1,), states=3, hidden=5, variable=True)
+    study = MarkovGap([parse_candidate("me")], (1,), states=3, hidden=5, variable=True)
     assert study.sources == ["markov:3:1:0:variable", "hmm:5:3:0"]
 
 
@@ -96,10 +96,10 @@ def test_a_hidden_chain_is_one_of_the_chains() -> None:
         ({"states": 26, "orders": (4,)}, "456,976 contexts"),
         ({"hidden": 65}, "states of a hidden Markov chain"),
         ({"changes": ["model.size=3"]}, "unknown setting"),
-        ({"models": [contender("ngram/kneser_ney:order=9")]}, "model.order"),
+        ({"models": [parse_candidate("ngram/kneser_ney:order=9")]}, "model.order"),
     ],
 )
 def test_wrong_input_is_one_line(settings: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words) as error:
-        MarkovGap(**{"models": [contender("me")], "orders": (1,), **settings})  # type: ignore[arg-type]
+        MarkovGap(**{"models": [parse_candidate("me")], "orders": (1,), **settings})  # type: ignore[arg-type]
     assert "\n" not in str(error.value)

@@ -34,7 +34,7 @@ def test_the_maze_has_a_row_for_each_score(tmp_path: Path) -> None:
 
 def test_the_agents_differ_in_gates_norms_and_mixers() -> None:
     study = Maze([agent(name) for name in ("gtrxl", "xl", "lstm", "mamba:state_dim=4")], (10,))
-    models = [study.config(each, 10, 0).layered for each in study.agents]
+    models = [study.config(each, 10, 0).layered_model for each in study.agents]
     gtrxl, xl, lstm, mamba = models
     assert [model.residual for model in models] == ["gru", "add", "add", "add"]  # type: ignore[attr-defined]
     assert [model.norm_place for model in models] == ["before", "after", "before", "before"]  # type: ignore[attr-defined]

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from seqloom.studies.contenders import Contender
+from seqloom.studies.candidates import Candidate
 from seqloom_studies.paper import sizing
 from seqloom_studies.paper.grid import Cell, Grid
 from seqloom_studies.paper.scales import scale_of
 from seqloom_studies.paper.settings import differences
-from seqloom_studies.paper.sizing import resized
-from seqloom_studies.paper.studies import STUDIES, named
+from seqloom_studies.paper.sizing import resize_peer
+from seqloom_studies.paper.studies import STUDIES, find_studies
 from seqloom_studies.paper.study import Study
 
 SIX = ["attention-heads=1", "attention-heads=32", "she", "he", "we", "me"]
@@ -130,7 +130,7 @@ def test_where_no_width_is_small_enough_a_layer_is_removed(tmp_path: Path) -> No
 
     sets = ["data.vocab=300", "model.ffn=128", "model.context=64"]
     grid = Grid(scale_of("small"), tmp_path, source="stories:60:0", sets=sets)
-    size = resized(grid, "attention:heads=32", ["me"], "mul")["me"]
+    size = resize_peer(grid, "attention:heads=32", ["me"], "mul")["me"]
     own, peer = (grid.config(grid.model(*each)).model for each in (["me"], ["attention:heads=32", *size.changes]))
     assert (own.depth, peer.depth, peer.dim) == (2, 1, own.dim)
     assert size.says.startswith(f"depth 2 → 1; attention: ffn 128 → {peer.ffn_width}, ")
@@ -139,22 +139,22 @@ def test_where_no_width_is_small_enough_a_layer_is_removed(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_a_size_by_time_is_a_cell_that_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def measured(peer: Contender, *_: object, **__: object) -> Contender:
-        return Contender("attention.time-of-she", (*peer.changes, "model.ffn=7"), "she", "ffn 16 → 7")
+    def measured(peer: Candidate, *_: object, **__: object) -> Candidate:
+        return Candidate("attention.time-of-she", (*peer.changes, "model.ffn=7"), "she", "ffn 16 → 7")
 
     grid = Grid(scale_of("tiny"), tmp_path)
-    monkeypatch.setattr(sizing, "sized", measured)
-    first = resized(grid, "attention:heads=32", ["she"], "time")
+    monkeypatch.setattr(sizing, "resize_candidate", measured)
+    first = resize_peer(grid, "attention:heads=32", ["she"], "time")
     assert first["she"].changes == ("model.ffn=7",)
     assert (tmp_path / "sizes/time-of-she/rows.json").is_file()
-    monkeypatch.setattr(sizing, "sized", None)  # a second search would fail
-    assert resized(grid, "attention:heads=32", ["she"], "time") == first
+    monkeypatch.setattr(sizing, "resize_candidate", None)  # a second search would fail
+    assert resize_peer(grid, "attention:heads=32", ["she"], "time") == first
 
 
 def test_a_size_that_cannot_be_measured_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizing, "sized", None)
+    monkeypatch.setattr(sizing, "resize_candidate", None)
     with pytest.raises(ValueError, match=r"^sizes/time-of-she failed: TypeError"):
-        resized(Grid(scale_of("tiny"), tmp_path), "attention:heads=32", ["she"], "time")
+        resize_peer(Grid(scale_of("tiny"), tmp_path), "attention:heads=32", ["she"], "time")
 
 
 @pytest.mark.slow
@@ -217,9 +217,9 @@ def test_differences_are_listed(grids: MakeGrid, tmp_path: Path) -> None:
 
 
 def test_names() -> None:
-    assert named(["fig8", "table7", "fig8"]) == (["fig8"], ["table7"])
-    figures, tables = named(["all"])
+    assert find_studies(["fig8", "table7", "fig8"]) == (["fig8"], ["table7"])
+    figures, tables = find_studies(["all"])
     assert figures[:3] == ["fig8", "fig9", "equal-params"]
     assert tables == [f"table{number}" for number in range(2, 8)]
     with pytest.raises(ValueError, match=r"unknown figure or table 'fig12'; did you mean 'fig1"):
-        named(["fig12"])
+        find_studies(["fig12"])

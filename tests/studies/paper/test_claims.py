@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from seqloom_studies.paper.claims import HEADLINE, OPEN, conclusions, decided
+from seqloom_studies.paper.claims import HEADLINE, OPEN, conclusions, decide_claims
 from seqloom_studies.paper.compared import PEER, Compared
 from seqloom_studies.paper.page import write as write_page
 from seqloom_studies.paper.page_rows import read
 from seqloom_studies.paper.rules import ONE
-from seqloom_studies.paper.verdicts import Verdict, counted
+from seqloom_studies.paper.verdicts import Verdict, count_verdicts
 from tests.report.reading import read as html_of
 from tests.studies.paper.made_up import Losses, plate, rows, write
 
@@ -35,7 +35,7 @@ def test_every_claim_about_the_figure_has_its_verdicts_on_the_page(tmp_path: Pat
     path = write(tmp_path, rows(SIX, HELD))
     html = html_of(write_page(path).read_text(encoding="utf-8"))
     lines = [[cell.text for cell in line.elements] for line in html.one("section", id="claims").all("tr")[1:]]
-    known = decided(read(path))
+    known = decide_claims(read(path))
     assert next(iter(known)) == HEADLINE
     assert [line[1:] for line in lines] == [[str(v) for v in by_loss.values()] for by_loss in known.values()]
     assert lines[0][0].startswith(HEADLINE.text)
@@ -47,7 +47,7 @@ def test_the_open_claims_of_a_figure_are_one_family_with_its_own(tmp_path: Path)
     losses = {("she", x): [4.1 - x / 100, 4.11 - x / 100, 4.09 - x / 100] for x in (8, 16)}
     losses |= {(PEER, x): [4.2, 4.21, 4.2] for x in (8, 16)}
     made = plate(tmp_path, losses, name="fig10", over="context")
-    claims = decided(made)
+    claims = decide_claims(made)
     assert [claim for claim in claims if claim in OPEN] == [claim for claim in OPEN if claim.study == "fig10"]
     first, second = conclusions(made)
     assert first.startswith("The paper makes 2 claims about these models: on the training loss ")
@@ -57,7 +57,7 @@ def test_the_open_claims_of_a_figure_are_one_family_with_its_own(tmp_path: Path)
 def test_a_figure_that_no_claim_is_about_has_none(tmp_path: Path) -> None:
     path = write(tmp_path, rows({PEER: [4.2]}, name="other"))
     html = write_page(path).read_text(encoding="utf-8")
-    assert decided(read(path)) == {}
+    assert decide_claims(read(path)) == {}
     assert conclusions(read(path)) == []
     assert 'class="answer"' not in html
     assert 'id="claims"' not in html
@@ -68,7 +68,7 @@ def test_one_seed_decides_nothing(tmp_path: Path) -> None:
     assert Compared(made, "held_out").conclusion == (
         "Each model was observed once, so none is settled to have a lower held-out loss than 32 heads."
     )
-    assert decided(made)[HEADLINE]["training"] == Verdict("observed once", "", "SHE - 32 heads: -0.100", 1)
+    assert decide_claims(made)[HEADLINE]["training"] == Verdict("observed once", "", "SHE - 32 heads: -0.100", 1)
 
 
 def test_a_conclusion_names_the_lines_of_a_sweep(tmp_path: Path) -> None:
@@ -85,6 +85,6 @@ def test_a_conclusion_without_a_lower_loss(tmp_path: Path) -> None:
 
 def test_counted_words() -> None:
     holds, fails = Verdict("holds"), Verdict("does not hold")
-    assert counted([holds]) == "1 holds"
-    assert counted([holds, fails, holds, Verdict("not settled")]) == "2 hold, 1 does not and 1 is not settled"
-    assert counted([fails, fails, Verdict("observed once")]) == "2 do not and 1 was observed once"
+    assert count_verdicts([holds]) == "1 holds"
+    assert count_verdicts([holds, fails, holds, Verdict("not settled")]) == "2 hold, 1 does not and 1 is not settled"
+    assert count_verdicts([fails, fails, Verdict("observed once")]) == "2 do not and 1 was observed once"

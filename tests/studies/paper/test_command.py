@@ -90,7 +90,7 @@ def test_unfinished_cells_are_shown_as_unfinished(tmp_path: Path) -> None:
         path = page.write(tmp_path / f"{name}.jsonl")
         assert "Unfinished: " in path.read_text()
     plate = read(tmp_path / "fig10.jsonl")
-    assert {line.series for line in plate.lines if line.finished} == {"me"}
+    assert {line.series for line in plate.lines if line.is_finished} == {"me"}
     assert "Unfinished: 2 of 12 cells are done." in page.caption(plate)
     html = (tmp_path / "fig10.html").read_text()
     rows = re.findall(r'<tr><th scope="row" data-value="(\w+)[^"]*">.*?</tr>', html, re.S)

@@ -75,7 +75,7 @@ def test_readme_has_the_numbers_of_figure_8() -> None:
         apart = compared.difference(lines[series])
         assert apart is not None
         below = series in ("he", "we")  # where README says "below", without a sign
-        words = apart.estimate.signed
+        words = apart.estimate.format_signed
         assert (words.removeprefix("-") if below else words) in readme, series
         assert (apart.word == "lower") == below
 
@@ -242,7 +242,7 @@ def test_races(low: float | None, high: float | None, word: str, tmp_path: Path)
     made = [{"mixer": mixer, **common} for mixer in ("she", "he", "we", "me")]
     made += [{**made[0], "ratio_quartiles": [low, high]}] if low else []
     write(tmp_path, made if low else made[1:], race.file)
-    verdict, command = timed.raced(race, tmp_path)
+    verdict, command = timed.judge_race(race, tmp_path)
     assert verdict.word == word
     assert command == ("c" if low else "python benchmarks/extractors.py")
 

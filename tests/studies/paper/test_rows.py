@@ -16,7 +16,7 @@ from seqloom.runs.rows import encode
 from seqloom.studies import plan as planning
 from seqloom.studies.plan import plan
 from seqloom.studies.results import Results
-from seqloom.studies.runner import known, run
+from seqloom.studies.runner import known_results, run
 from seqloom.studies.study import Stopped
 from seqloom.training.config import TrainConfig
 from seqloom_studies.paper.cells import Paper, failures
@@ -41,7 +41,7 @@ def trained(grid: Grid, study: Study, seeds: int = 1) -> Results:
 
 def left(grid: Grid, study: Study, seeds: int = 1) -> list[str]:
     """The runs that are not done."""
-    result = known(Paper(grid, [(study, seeds)], raced=False).study, grid.out)
+    result = known_results(Paper(grid, [(study, seeds)], raced=False).study, grid.out)
     return [cell.name for cell in study.cells(seeds) if f"cells/{cell.name}" not in result.rows]
 
 
@@ -61,15 +61,15 @@ def test_progress(tmp_path: Path) -> None:
     assert progress(tmp_path, 4) == Progress(4, [], [], None)
     lines: list[dict[str, Any]] = [{"step": step, "loss": 5.0 - step, "seconds": step} for step in (1, 2, 3, 4)]
     (tmp_path / "metrics.jsonl").write_bytes(b"".join(encode(line) for line in lines))
-    assert not progress(tmp_path, 4).finished, "it is not scored yet"
+    assert not progress(tmp_path, 4).is_finished, "it is not scored yet"
     with pytest.raises(ValueError, match="was trained for 4 batches, not 3: ask for as many or another --out"):
         progress(tmp_path, 3)
     with (tmp_path / "metrics.jsonl").open("ab") as file:
         file.write(encode({"step": 4, "held_out": 3.5}))
     result = progress(tmp_path, 4)
-    assert result.finished
+    assert result.is_finished
     assert (result.batches, result.held_out, result.seconds) == (4, [(4, 3.5)], 2.5)
-    assert not progress(tmp_path, 5).finished
+    assert not progress(tmp_path, 5).is_finished
 
 
 @pytest.mark.slow

@@ -8,19 +8,19 @@ import pytest
 from seqloom.core.statistics import contrast, holm
 from seqloom_studies.paper import rules
 from seqloom_studies.paper.claims import CLAIMS, OPEN
-from seqloom_studies.paper.compared import Loss, called, losses
+from seqloom_studies.paper.compared import Loss, call_series, losses
 from seqloom_studies.paper.grid import Grid
 from seqloom_studies.paper.page_rows import Study
 from seqloom_studies.paper.rules import MANY, ONE
 from seqloom_studies.paper.scales import scale_of
 from seqloom_studies.paper.studies import STUDIES
-from seqloom_studies.paper.verdicts import Rule, Verdict, evidence, judged
+from seqloom_studies.paper.verdicts import Rule, Verdict, evidence, judge_claims
 from tests.studies.paper.made_up import Losses, plate
 
 
 def judge(rule: Rule, made: Study, loss: Loss = "training") -> Verdict:
     """The verdict on a claim that is alone in its figure."""
-    return judged({"": rule}, made, loss)[""]
+    return judge_claims({"": rule}, made, loss)[""]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_holm_over_the_claims_of_a_figure(tmp_path: Path) -> None:
     alone = [judge(rules.below(pair), made) for pair in pairs]
     assert [one.word for one in alone] == ["holds", "holds", "not settled", "not settled"]
     claims = {pair: rules.below(pair) for pair in pairs}
-    together = judged(claims, made, "training")
+    together = judge_claims(claims, made, "training")
     ps = [p for rule in claims.values() if (p := evidence(rule(made), made, "training").p) is not None]
     assert len(ps) == 3
     assert together["a", "b"].why == f"adjusted p {holm(ps)[0]:.3f}"
@@ -170,7 +170,7 @@ def test_names() -> None:
         "he, extraction alone": "HE, extraction alone",
         "she-groups=2": "SHE-groups=2",
     }
-    assert {series: called(series) for series in expected} == expected
+    assert {series: call_series(series) for series in expected} == expected
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from seqloom.evaluation.answers import Score
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.studies import results
 from seqloom.studies import study as experiment
-from seqloom.studies.contenders import Contender, contender
+from seqloom.studies.candidates import Candidate, parse_candidate
 from seqloom.studies.probe_cell import Answers
 from seqloom.studies.recall import Recall
 from seqloom.studies.runner import run
@@ -25,9 +25,9 @@ from seqloom.studies.study import Stopped
 from seqloom.training import session as training
 from seqloom.training.objectives import probe as objectives
 from seqloom.training.objectives.probe import IGNORED, ProbeObjective, reads
-from seqloom_studies.recall.table import ranked
+from seqloom_studies.recall.table import rank_mixers
 
-TWO = [contender("attention:heads=2"), contender("me")]
+TWO = [parse_candidate("attention:heads=2"), parse_candidate("me")]
 TINY: dict[str, Any] = {"dims": [8], "batches": 12, "batch": 8, "lrs": [3e-3]}
 
 
@@ -39,7 +39,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def recall(
-    mixers: list[Contender], probes: list[str], difficulties: list[int], out: Path, **more: Any
+    mixers: list[Candidate], probes: list[str], difficulties: list[int], out: Path, **more: Any
 ) -> list[Answers]:
     return run(Recall(mixers, probes, difficulties, **more).study, out).of(Answers)
 
@@ -129,7 +129,7 @@ def test_a_signal_at_the_end_loses_nothing(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.slow
 def test_training_ends_once_the_probe_is_solved(tmp_path: Path) -> None:
     more = {**TINY, "dims": [16], "batches": 1000, "batch": 64, "lrs": [1e-2]}
-    (row, *_) = recall([contender("attention:heads=1")], ["parity:length=2"], [1], tmp_path, **more)
+    (row, *_) = recall([parse_candidate("attention:heads=1")], ["parity:length=2"], [1], tmp_path, **more)
     assert row.accuracy == 1.0
     assert row.batches < 1000
     assert row.batches % 5 == 0
@@ -143,7 +143,7 @@ def test_a_mixer_that_diverges_is_a_row_and_does_not_abort_the_others(
     failed = [row for row in rows if row.accuracy is None]
     assert [row.mixer for row in failed] == ["attention-heads=2", "me"]
     assert all("stopped at step" in (row.failed or "") for row in failed)
-    best = ranked(rows)
+    best = rank_mixers(rows)
     assert [row.lr for row in best] == [1e-3, 1e-3]
     assert len(best) == 2
 
@@ -156,8 +156,8 @@ def test_all_read_the_same_rows_and_none_that_is_judged(name: str) -> None:
     asked = task.questions(5, 3, 4)
     assert batch["ids"].shape == batch["targets"].shape == (4, task.row_tokens)
     assert torch.equal(batch["ids"], torch.from_numpy(asked.tokens))
-    assert torch.equal(batch["targets"] != IGNORED, torch.from_numpy(asked.scored))
-    assert objective.targets(batch) == asked.scored.sum()
+    assert torch.equal(batch["targets"] != IGNORED, torch.from_numpy(asked.scored_positions))
+    assert objective.targets(batch) == asked.scored_positions.sum()
     assert (batch["targets"] != torch.from_numpy(task.questions(5, HELD_OUT + 3, 4).targets)).any()
 
 
@@ -206,7 +206,7 @@ def test_a_perfect_model_is_scored_so(name: str, monkeypatch: pytest.MonkeyPatch
     assert good["answers"][0]["asked"] == sum(row["asked"] for row in good["answers"][1:]) > 0
     assert good["held_out"] == pytest.approx(math.log1p((task.vocab - 1) / math.e))
     assert score(1)["accuracy"] == 0.0
-    scored = torch.from_numpy(task.questions(1, HELD_OUT, 4).scored)
+    scored = torch.from_numpy(task.questions(1, HELD_OUT, 4).scored_positions)
     if (
         len({tuple(row) for row in scored.tolist()}) == 1
     ):  # the same positions in each row: right where nothing is asked
@@ -236,7 +236,7 @@ def test_only_questions_cost() -> None:
     model, objective = asked_of("mqar")
     batch = objective.batch(0, 0, model)
     logits = model(batch["ids"])
-    asked = torch.from_numpy(objective.probe.questions(0, 0, 4).scored)
+    asked = torch.from_numpy(objective.probe.questions(0, 0, 4).scored_positions)
     expected = -logits.log_softmax(2)[asked].gather(1, batch["targets"][asked][:, None]).mean()
     actual = objective.losses(model, batch, {})
     torch.testing.assert_close(actual.losses, {"loss": expected})
@@ -296,7 +296,7 @@ def test_attention_recalls_what_fixed_taps_and_small_states_cannot(tmp_path: Pat
     monkeypatch.setattr(objectives, "CHECKED", 512)
     monkeypatch.setattr(objectives, "CHECK", 100)
     names = ("attention:heads=1", "he", "we", "me", "mamba:state_dim=4", "rwkv")
-    rows = recall([contender(name) for name in names], ["mqar"], [2], tmp_path, dims=[32], batches=1500)
+    rows = recall([parse_candidate(name) for name in names], ["mqar"], [2], tmp_path, dims=[32], batches=1500)
     right = {row.mixer: row.accuracy or 0.0 for row in rows if row.distance is None}
     assert right.pop("attention-heads=1") > 0.99
     assert max(right.values()) < 0.5
@@ -305,7 +305,7 @@ def test_attention_recalls_what_fixed_taps_and_small_states_cannot(tmp_path: Pat
 @pytest.mark.slow
 def test_a_harder_setting_is_run_only_after_the_easier_one_is_solved(tmp_path: Path) -> None:
     more: dict[str, Any] = {**TINY, "dims": [16], "batches": 1000, "batch": 64, "lrs": [1e-2]}
-    names = [contender("attention:heads=1"), contender("identity")]
+    names = [parse_candidate("attention:heads=1"), parse_candidate("identity")]
     grid = Recall(names, ["parity:length=2"], [1, 2], climb=True, solved=0.99, **{**more, "batches": 300})
     stages = list(grid.stages(results.Results(tmp_path)))
     assert [len(stage) for stage in stages] == [2, 2]  # for the plan, before anything is known
@@ -316,19 +316,19 @@ def test_a_harder_setting_is_run_only_after_the_easier_one_is_solved(tmp_path: P
 
 @pytest.mark.slow
 def test_a_model_is_asked_about_longer_rows_than_it_learned(tmp_path: Path) -> None:
-    (whole, *parts) = recall([contender("gru")], ["parity:length=4"], [1], tmp_path, **TINY, test="length=12")
+    (whole, *parts) = recall([parse_candidate("gru")], ["parity:length=4"], [1], tmp_path, **TINY, test="length=12")
     assert whole.test == {"length": 12}
     assert whole.settings == {"length": 4}
     assert whole.asked == 32 * 11
     assert parts[-1].distance == (9, 16)
     assert whole.state_bytes == 2 * 8 * 4  # layers, units, bytes
     with pytest.raises(ValueError, match="has other tokens than"):
-        recall([contender("gru")], ["permutations:length=4"], [1], tmp_path / "other", **TINY, test="things=3")
+        recall([parse_candidate("gru")], ["permutations:length=4"], [1], tmp_path / "other", **TINY, test="things=3")
 
 
 @pytest.mark.slow
 def test_permutations_are_learned_by_a_state_that_is_replaced(tmp_path: Path) -> None:
     more: dict[str, Any] = {**TINY, "dims": [32], "batches": 400, "batch": 64, "lrs": [1e-2]}
-    (row, *_) = recall([contender("gru")], ["permutations:length=4,things=3"], [1], tmp_path, **more)
+    (row, *_) = recall([parse_candidate("gru")], ["permutations:length=4,things=3"], [1], tmp_path, **more)
     assert row.accuracy is not None
     assert row.accuracy > 0.95

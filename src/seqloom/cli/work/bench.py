@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from seqloom.analysis.origin import origin
-from seqloom.core.table import table, written
+from seqloom.core.table import format_cell, table
 from seqloom.studies.bench import Timed, bench, run_bench
 from seqloom.studies.command import typed_command
 from seqloom.studies.study import Stopped
@@ -24,7 +24,7 @@ WORDS = {
 MOST_THREADS = 1024
 
 
-def timed(
+def time_mixers(
     mixers: Sequence[str],
     against: str,
     *,
@@ -83,7 +83,7 @@ def _table_of(rows: list[Timed], machine: str) -> str:
 
 
 def _range(quartiles: Sequence[float]) -> str:
-    return " … ".join(written(quartile) for quartile in quartiles)
+    return " … ".join(format_cell(quartile) for quartile in quartiles)
 
 
 @contextmanager

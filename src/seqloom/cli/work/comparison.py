@@ -18,12 +18,12 @@ from seqloom.core.table import table
 from seqloom.data.probes import PROBES
 from seqloom.report import page
 from seqloom.report.comparison import Comparison
+from seqloom.studies.all_mixers import all_mixers, fitting
+from seqloom.studies.candidates import parse_candidate
 from seqloom.studies.columns import COLUMNS
 from seqloom.studies.command import run_or_plan, typed_command
 from seqloom.studies.compare import Compare, Match
-from seqloom.studies.contenders import contender
 from seqloom.studies.decoding import LENGTHS
-from seqloom.studies.everyone import everyone, fitting
 from seqloom.studies.runner import Workers
 from seqloom.studies.summary import write
 
@@ -63,9 +63,9 @@ class Options:
             raise ValueError("--all compares all mixers unmatched: leave out --match, or name the mixers to match")
         left_out: dict[str, str] | None = None
         if self.every:
-            contenders, left_out = fitting(everyone(self.mixers), self.preset, self.changes, self.source, self.mixers)
+            contenders, left_out = fitting(all_mixers(self.mixers), self.preset, self.changes, self.source, self.mixers)
         else:
-            contenders = [contender(text) for text in self.mixers]
+            contenders = [parse_candidate(text) for text in self.mixers]
         lengths: Sequence[int] = LENGTHS if self.every else ()
         if self.lengths is not None:
             lengths = _token_counts(self.lengths)
@@ -78,7 +78,7 @@ class Options:
             self.changes,
             self.source,
             self.seeds,
-            Match(self.equal, contender(self.peer), self.by) if self.equal else None,  # type: ignore[arg-type]  # checked
+            Match(self.equal, parse_candidate(self.peer), self.by) if self.equal else None,  # type: ignore[arg-type]  # checked
             self.prompts,
             lengths,
             probes,
@@ -87,18 +87,18 @@ class Options:
         )
 
 
-def compared(options: Options, out: Path, workers: Workers, *, planned: bool = False) -> int:
+def run_comparison(options: Options, out: Path, workers: Workers, *, planned: bool = False) -> int:
     """Prints the table and writes the report; the exit code: of a signal if one stopped it, 2 where a cell failed."""
     study = options.study()
     results = run_or_plan(study.study, out, workers, planned=planned, again=options.again)
     if isinstance(results, int):
         return results
-    print("\n" + printed(write(study, results, typed_command())))
+    print("\n" + format_comparison(write(study, results, typed_command())))
     print(f"\nthe report is {page.write(out)}")
     return 2 if results.failed else 0
 
 
-def printed(comparison: Comparison) -> str:
+def format_comparison(comparison: Comparison) -> str:
     """The table of a comparison; beneath it what it could settle, the sizes of matched models, and the mixers left out.
 
     Columns of lengths and of probes are a second table; on a terminal, columns that do not fit are a further table.

@@ -57,7 +57,7 @@ class PricedModel:
     as_json: bool
 
 
-def requested(kind: str, arguments: list[str]) -> PricedMixer | PricedModel:
+def find_requested(kind: str, arguments: list[str]) -> PricedMixer | PricedModel:
     """The mixer or model to be priced.
 
     ValueError for unknown names, with a similar one, and for values that do not fit.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from seqloom.cli.work.comparison import printed
+from seqloom.cli.work.comparison import format_comparison
 from seqloom.face import load
 from seqloom.report.answer import sentences
 from seqloom.report.comparison import Comparison
@@ -15,7 +15,7 @@ from seqloom.studies.demo import demo
 from seqloom.studies.study import Stopped
 
 
-def shown(out: Path, scale: str) -> int:
+def show_demo(out: Path, scale: str) -> int:
     """Runs the demo and prints the results; returns the exit code, of a signal if one stopped it."""
     try:
         comparison = demo(out, scale, typed_command())
@@ -27,7 +27,7 @@ def shown(out: Path, scale: str) -> int:
             print(f"\n{contender.name}: {sample.prompt}{''.join(piece for piece, _ in sample.tokens)}")
     folder = out / scale
     text = comparison.text
-    print(f"\n{printed(comparison)}\n")
+    print(f"\n{format_comparison(comparison)}\n")
     print(
         f"held-out loss: nats per token on {text.held_out_documents} stories that were not trained on. Guessing by the "
         f"frequency of tokens alone has {text.unigram:.3f}, and no model can have less than {text.floor:.3f} (the "

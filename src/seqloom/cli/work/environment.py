@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 
 from seqloom import __version__
-from seqloom.core.available_memory import available_memory, written
+from seqloom.core.available_memory import available_memory, format_bytes
 from seqloom.core.table import table
 from seqloom.data import cache
 from seqloom.ops import backends as chooser
@@ -39,13 +39,13 @@ def environment() -> str:
         ("device", device()),
         ("native code", native()),
         ("threads", str(torch.get_num_threads())),
-        ("memory available", written(available_memory())),
+        ("memory available", format_bytes(available_memory())),
         ("cache", str(cache.folder())),
     ]
     rows = []
     with native_code.without_compiling():
-        for op, names in sorted(chooser.known().items()):
-            lacking = chooser.lacking(op)
+        for op, names in sorted(chooser.known_backends().items()):
+            lacking = chooser.unavailable(op)
             rows += [(op, name, lacking.get(name, "yes")) for name in names]
     backends_table = table(("op", "backend", "runs here"), rows)
     return "\n\n".join([_section("installed", installed), _section("machine", machine), backends_table])
@@ -54,14 +54,14 @@ def environment() -> str:
 def device() -> str:
     """The device that `training.device=auto` takes."""
     if torch.cuda.is_available():
-        return f"cuda: {torch.cuda.get_device_name()}, {written(torch.cuda.mem_get_info()[0])} free"
+        return f"cuda: {torch.cuda.get_device_name()}, {format_bytes(torch.cuda.mem_get_info()[0])} free"
     return f"cpu ({platform.machine()}); no GPU that torch can use"
 
 
 def native() -> str:
     """`yes` and how much of it is compiled, or why no C source of ours becomes a library here. Compiles nothing."""
     with native_code.without_compiling():
-        lacking = [chooser.lacking(op) for op in chooser.known()]
+        lacking = [chooser.unavailable(op) for op in chooser.known_backends()]
     reasons = {names["native"] for names in lacking if "native" in names}
     if reasons:
         return f"no: {'; '.join(sorted(reasons))}"
@@ -89,18 +89,18 @@ def backends() -> str:
     """
     rows = []
     for name, op in sorted(chooser.ops().items()):
-        lacking, chosen = op.lacking(), _chosen(op)
+        lacking, chosen = op.unavailable(), _chosen_sizes(op)
         for backend in op.backends:
             rows.append((name, backend, lacking.get(backend, "yes"), ", ".join(chosen.get(backend, [])) or None))
     head = ("op", "backend", "available here", f"chosen at batch x tokens, {CHANNELS} channels")
     return table(head, rows)
 
 
-def _chosen(op: Op) -> dict[str, list[str]]:
+def _chosen_sizes(op: Op) -> dict[str, list[str]]:
     """The sizes at which an op chooses each of its backends, by backend."""
     chosen: dict[str, list[str]] = {}
     for B, T in SIZES:
-        with chooser.recorded() as backends_run:
+        with chooser.record_backends() as backends_run:
             for example in op.examples:
                 example(_zeros, B, T)
         for name in backends_run.get(op.name, []):

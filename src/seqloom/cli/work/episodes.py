@@ -15,7 +15,9 @@ from seqloom.training.objectives import objective_of
 from seqloom.training.objectives.actions import Actions, require_same
 
 
-def played(run: Path, asked: list[float] | None, episodes: int, batch: int, step: int | None, as_json: bool) -> str:
+def play_episodes(
+    run: Path, asked: list[float] | None, episodes: int, batch: int, step: int | None, as_json: bool
+) -> str:
     """The return that a model reached for each that it was asked for, as text or as one JSON object.
 
     `asked` is None for a model that reads no return, which has one row. ValueError where the two do not fit, and as
@@ -46,7 +48,7 @@ def played(run: Path, asked: list[float] | None, episodes: int, batch: int, step
 
 def acts(run: Path) -> bool:
     """Whether a run's model acts, and is scored on episodes. Raises as `find_run` does."""
-    return objective_of(find_run(run)).learned == "actions"
+    return objective_of(find_run(run)).learned_task == "actions"
 
 
 def plays_unasked(run: Path) -> bool:

@@ -30,6 +30,6 @@ def export_graphs(
     texts = f"2 to {graphs.length}" if graphs.free_length else f"{graphs.length}"
     says = [f"texts of {texts} tokens"]
     if graphs.state:
-        grows = any(entry.grows for sublayer in model.sublayers for entry in sublayer.memory.values())
+        grows = any(entry.grows for sublayer in model.sublayers for entry in sublayer.state_spec.values())
         says.append(f"tokens, at most {graphs.capacity}" if grows else "tokens")
     return f"{' and '.join(says)}, in any number of rows, are read by {', '.join(map(str, files))}"

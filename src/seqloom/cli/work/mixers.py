@@ -23,9 +23,9 @@ PER_LINE = 3
 """drawings next to each other in 80 columns"""
 
 
-def listed(family: str | None = None, *, wide: bool = False, as_json: bool = False) -> str:
+def format_mixers(family: str | None = None, *, wide: bool = False, as_json: bool = False) -> str:
     """All mixers, or those of a family: a line each, or everything as one JSON object."""
-    if registry.installed():
+    if registry.installed_plugins():
         registry.load()
     mixers = registry.mixers()
     families = list(dict.fromkeys(mixer["family"] for mixer in mixers.values()))
@@ -40,7 +40,7 @@ def listed(family: str | None = None, *, wide: bool = False, as_json: bool = Fal
     return table(("mixer", "family", "what it is"), rows)
 
 
-def shown(name: str, *, as_json: bool = False) -> str:
+def format_mixer(name: str, *, as_json: bool = False) -> str:
     """One mixer: equation, settings, traits, price, source. ValueError for an unknown one, with a similar name."""
     if name not in registry.mixers():
         registry.load()

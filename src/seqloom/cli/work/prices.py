@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from seqloom.analysis import measure, reach
-from seqloom.analysis.whole import Refused, Use, Whole, every_mixer, required
+from seqloom.analysis.whole import Refused, Use, Whole, every_mixer, require_use
 from seqloom.analysis.whole import whole as whole_model
 from seqloom.cli.work.cost_request import SHORT, PricedMixer, PricedModel, size
 from seqloom.core.cost import Cost
@@ -65,7 +65,7 @@ def _mixer(request: PricedMixer) -> str:
     content: dict[str, Any] = {"equation": _counts(cost) | {"path": list(cost.path)}}
     columns: dict[str, Any] = {"equation": cost}
     if request.per == "sequence" and cost.total <= RUNS_UP_TO:
-        executed = measure.executed(config.build(dim, context, causal), tokens)
+        executed = measure.count_executed(config.build(dim, context, causal), tokens)
         columns["fast path"] = executed
         content["executed"] = {name: getattr(executed, name) for name in EXECUTED}
     if config.tokens_back is not None:
@@ -84,7 +84,7 @@ def _model(request: PricedModel) -> str:
         costs = whole_model(config, tokens)
     except ValueError as error:
         raise ValueError(f"the model of {request.preset}: {error}") from None
-    use = required(config, costs, per)
+    use = require_use(config, costs, per)
     price = costs[use]
     tokens_back = reach.tokens_back(config)
     if request.as_json:
@@ -136,8 +136,8 @@ def _every_mixer(request: PricedModel) -> str:
     if not models:
         raise ValueError(f"the model of {request.preset} with any mixer: {next(iter(reasons.values()))}")
     costs = models[0].costs
-    uses: tuple[Use, ...] = tuple(costs) if use is None else (required(config, costs, use),)
-    rows = {use: _sorted([_row(model.mixer, model.costs[use]) for model in models], request.sort) for use in uses}
+    uses: tuple[Use, ...] = tuple(costs) if use is None else (require_use(config, costs, use),)
+    rows = {use: _sort_rows([_row(model.mixer, model.costs[use]) for model in models], request.sort) for use in uses}
     if request.as_json:
         return json.dumps({"preset": request.preset, "tokens": T, **rows, "refused": reasons})
     head = ("mixer", *SHORT.values())
@@ -155,6 +155,6 @@ def _row(kind: str, cost: Cost) -> dict[str, Any]:
     return {"mixer": kind, **{name: getattr(cost, name) for name in SHORT if name != "path"}, "path": len(cost.path)}
 
 
-def _sorted(rows: list[dict[str, Any]], by: str | None) -> list[dict[str, Any]]:
+def _sort_rows(rows: list[dict[str, Any]], by: str | None) -> list[dict[str, Any]]:
     """The least first; in the order of the registry where no column is named."""
     return rows if by is None else sorted(rows, key=lambda row: row[by])

@@ -20,10 +20,10 @@ from seqloom.retrieval.store import open_store
 from seqloom.runs.checkpoint import peek
 from seqloom.runs.layout import find_run
 from seqloom.training.config import RunConfig
-from seqloom.training.preparation import prepared
+from seqloom.training.preparation import prepare_run
 
 
-def built(
+def build_store(
     run: Path,
     data: str | None,
     out: Path,
@@ -54,7 +54,7 @@ def built(
     return table((str(out), source), rows)
 
 
-def tuned(
+def tune_store(
     run: Path,
     folder: Path,
     data: str,
@@ -77,14 +77,14 @@ def tuned(
     grid_settings: dict[str, Any] = {"ks": ks, "weights": weights, "temperatures": temperatures}
     result = tune(model, store, tokens, batch=batch, search=search, **grid_settings)
     best = result.best
-    store.tuned(best, {"plain": result.plain, "mixed": result.losses[best]})
+    store.write_tuning(best, {"plain": result.plain, "mixed": result.losses[best]})
     if as_json:
         losses = [{**mix.model_dump(), "loss": loss} for mix, loss in result.losses.items()]
         return json.dumps({"plain": result.plain, "best": best.model_dump(), "losses": losses})
-    return written(result, folder, data)
+    return format_result(result, folder, data)
 
 
-def written(result: Tuned, folder: Path, data: str) -> str:
+def format_result(result: Tuned, folder: Path, data: str) -> str:
     """The loss by λ, at the best k and temperature, next to the model's own."""
     best = result.best
     by_weight = {
@@ -135,7 +135,7 @@ def trained_on(run: Path) -> tuple[str, Tokens]:
             f"the training text of {run} is not known, as its checkpoint holds no run settings: add --data"
         )
     config: RunConfig = read_config(RunConfig, settings)
-    _, corpus = prepared(config)
+    _, corpus = prepare_run(config)
     if corpus is None:
         raise ValueError(f"{run} was not trained on a text: add --data")
     if corpus.identity != trained_run.data.get("identity"):

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from seqloom.runs import about, manifest, steps
 from seqloom.runs.layout import Run, find_run
-from seqloom.runs.rows import START, damage, lacking, scan
+from seqloom.runs.rows import START, damage, describe_damage, scan
 
 
-def checked(folder: Path) -> tuple[str, bool]:
+def check_files(folder: Path) -> tuple[str, bool]:
     """A line for each file, and whether all are as they were written. FileNotFoundError where there is no run."""
     run = find_run(folder)
     files = [*_config(run), *_tokenizer(run), *_metrics(run), *_checkpoints(run)]
@@ -34,7 +34,7 @@ def _tokenizer(run: Run) -> Iterator[tuple[str, str]]:
 def _metrics(run: Run) -> Iterator[tuple[str, str]]:
     """Each row has a checksum, and the newest checkpoint has the digest of all rows before it."""
     try:
-        mark = about.marked(run.checkpoints) or START
+        mark = about.newest_mark(run.checkpoints) or START
     except ValueError:  # reported with the checkpoints
         mark = START
     if mark == START and not run.metrics.exists():
@@ -46,7 +46,7 @@ def _metrics(run: Run) -> Iterator[tuple[str, str]]:
         return
     problem = ""
     if not content.complete:
-        problem = lacking(content, mark)
+        problem = describe_damage(content, mark)
     elif content.damaged:
         problem = damage(content.damaged)
     yield run.metrics.name, problem

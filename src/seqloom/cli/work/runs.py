@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seqloom.core.progress import clock
+from seqloom.core.progress import format_duration
 from seqloom.core.table import table
 from seqloom.runs import about
 from seqloom.runs.layout import Run
-from seqloom.runs.lock import held
+from seqloom.runs.lock import is_held
 from seqloom.runs.metrics import read
 from seqloom.runs.steps import newest_first
 
@@ -28,7 +28,7 @@ INTERNAL = ("data.identity", "tokenizer", "model.mean", "model.deviation", "mode
 """settings that follow from the data: hashes, and the mean and deviation of an environment's states"""
 
 
-def listed(folder: Path, *, as_json: bool = False) -> str:
+def format_runs(folder: Path, *, as_json: bool = False) -> str:
     """A table of the runs, or one JSON object. FileNotFoundError where the folder does not exist or holds no run.
 
     The JSON object has every setting that differs, by its dotted name. The table has the `MOST` of them that most runs
@@ -36,7 +36,7 @@ def listed(folder: Path, *, as_json: bool = False) -> str:
     """
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} does not exist; give a folder with runs in it")
-    descriptions = [_described(folder, path.parent) for path in sorted(folder.rglob("config.json"))]
+    descriptions = [_describe_run(folder, path.parent) for path in sorted(folder.rglob("config.json"))]
     runs = [run for run in descriptions if run is not None]
     if not runs:
         raise FileNotFoundError(f"{folder} holds no run: no folder in it has a config.json with a model")
@@ -55,7 +55,7 @@ def listed(folder: Path, *, as_json: bool = False) -> str:
             run["batches"],
             run["loss"],
             run["held_out"],
-            clock(run["seconds"]),
+            format_duration(run["seconds"]),
             *(_text(run["settings"][name]) for name in shown),
         )
         for run in runs
@@ -67,7 +67,7 @@ def listed(folder: Path, *, as_json: bool = False) -> str:
     return text
 
 
-def _described(root: Path, folder: Path) -> dict[str, Any] | None:
+def _describe_run(root: Path, folder: Path) -> dict[str, Any] | None:
     """The description of the run in a folder; None where the folder belongs to something else, such as a study."""
     run = Run(folder)
     name = folder.relative_to(root).as_posix()
@@ -95,7 +95,7 @@ def _described(root: Path, folder: Path) -> dict[str, Any] | None:
 
 def _state(run: Run, batches: int, scored: bool) -> str:
     """Whether a process trains it now, whether it is done, or that the same command continues with it."""
-    if held(run.folder):
+    if is_held(run.folder):
         return "training"
     for path in newest_first(run.checkpoints):
         try:

@@ -22,7 +22,7 @@ from seqloom.runs.layout import find_run
 from seqloom.training.objectives import objective_of
 
 
-def scored(
+def score_text(
     run: Path,
     data: str,
     *,

@@ -29,7 +29,7 @@ def settings_text(path: str | None = None, *, as_json: bool = False) -> str:
     try:
         sections = _sections_of(path)
     except ValueError:
-        if not registry.installed():
+        if not registry.installed_plugins():
             raise
         registry.load()  # it may be a mixer of an installed package
         sections = _sections_of(path)
@@ -50,13 +50,15 @@ def _sections_of(path: str) -> dict[str, list[dict[str, Any]]]:
     all_sections = trees | mixers
     kind_sections = {section: tree for section, tree in all_sections.items() if section.startswith(f"{path} (")}
     if kind_sections:
-        return {**_named(trees, path), **kind_sections}
+        return {**_find_settings(trees, path), **kind_sections}
     mixer_section = f"{MIXER} ({path.removeprefix(f'{MIXER}.')})"
     if mixer_section in mixers:
         return {mixer_section: mixers[mixer_section]}
-    paths = {f"{_dotted(section)}{setting['name']}" for section, tree in all_sections.items() for setting in tree}
+    paths = {
+        f"{_dotted_prefix(section)}{setting['name']}" for section, tree in all_sections.items() for setting in tree
+    }
     names = {dotted.rsplit(".", 1)[-1] for dotted in paths}
-    sections = _named(all_sections, path) if path in paths | names else _containing(all_sections, path)
+    sections = _find_settings(all_sections, path) if path in paths | names else _containing(all_sections, path)
     if not sections:
         raise ValueError(f"no setting {path!r}; {suggestion(path, {*paths, *names, *trees, *_by_mixer()} - {''})}")
     return sections
@@ -66,7 +68,7 @@ def _sections(section: str, tree: list[dict[str, Any]]) -> Iterator[tuple[str, l
     """Every section with its settings; the run itself is the section "", and comes first."""
     yield section, [setting for setting in tree if "settings" not in setting]
     for setting in tree:
-        name = f"{_dotted(section)}{setting['name']}"
+        name = f"{_dotted_prefix(section)}{setting['name']}"
         if "settings" in setting:
             yield from _sections(name, setting["settings"])
         if "each" in setting:
@@ -81,7 +83,7 @@ def _by_mixer() -> dict[str, list[dict[str, Any]]]:
     return {kind: mixer["settings"] for kind, mixer in registry.mixers().items()}
 
 
-def _dotted(section: str) -> str:
+def _dotted_prefix(section: str) -> str:
     """The prefix of a setting's name on the command line."""
     return f"{section.split(' ', maxsplit=1)[0]}." if section else ""
 
@@ -93,10 +95,12 @@ def _title(section: str) -> str:
     return path or "run"
 
 
-def _named(trees: dict[str, list[dict[str, Any]]], path: str) -> dict[str, list[dict[str, Any]]]:
+def _find_settings(trees: dict[str, list[dict[str, Any]]], path: str) -> dict[str, list[dict[str, Any]]]:
     """The settings of that name, or of that dotted path."""
     chosen = {
-        section: [setting for setting in tree if path in (setting["name"], f"{_dotted(section)}{setting['name']}")]
+        section: [
+            setting for setting in tree if path in (setting["name"], f"{_dotted_prefix(section)}{setting['name']}")
+        ]
         for section, tree in trees.items()
     }
     return {section: tree for section, tree in chosen.items() if tree}
@@ -116,7 +120,7 @@ def lines(settings: Sequence[dict[str, Any]], depth: int = 0) -> list[str]:
         if "settings" in setting:
             text += [f"{indent}{setting['name']}", *lines(setting["settings"], depth + 1)]
         else:
-            text += _wrapped(heading(setting), indent) + _wrapped(setting["description"], indent + "    ")
+            text += _wrap_text(heading(setting), indent) + _wrap_text(setting["description"], indent + "    ")
             text += lines(setting.get("each", []), depth + 2)
     return text
 
@@ -136,6 +140,6 @@ def type_text(setting: dict[str, Any]) -> str:
     return f"{names} {limits}".strip() + (", or null" if "null" in setting["types"] else "")
 
 
-def _wrapped(text: str, indent: str) -> list[str]:
+def _wrap_text(text: str, indent: str) -> list[str]:
     width = max(shutil.get_terminal_size().columns, len(indent) + 20)
     return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent + "  ")

@@ -15,14 +15,14 @@ from seqloom.data.prepare import prepare
 from seqloom.training.settings import resolve
 
 
-def surveyed(source: str, vocab: int | None, tokenizer: str | None, column: str, *, as_json: bool) -> str:
+def survey_source(source: str, vocab: int | None, tokenizer: str | None, column: str, *, as_json: bool) -> str:
     """Documents, tokens, bytes per token, the longest documents and what was skipped, as text or as one JSON object."""
     if source.partition(":")[0] == PREFIX:
         options = {"--vocab": vocab is not None, "--tokenizer": tokenizer is not None, "--column": column != "text"}
         unused = [option for option, given in options.items() if given]
         if unused:
             raise ValueError(f"episodes are not text: leave out {unused[0]}")
-        return _recorded(source, as_json)
+        return _survey_episodes(source, as_json)
     if column != "text":
         require_column(source)
     existing, unit = chosen_tokenizer(tokenizer, vocab)
@@ -41,7 +41,7 @@ def surveyed(source: str, vocab: int | None, tokenizer: str | None, column: str,
     if survey.joined is not None:
         values["documents_of_hard_wrapped_prose"] = survey.joined
     if corpus.tokenizer.unknown is not None:
-        values["unknown"] = (corpus.train.lost + corpus.held_out.lost) / tokens
+        values["unknown"] = (corpus.train.lost_tokens + corpus.held_out.lost_tokens) / tokens
     sides = {"training": corpus.train, "held_out": corpus.held_out}
     if as_json:
         counts = {name: {"documents": side.documents, "tokens": len(side)} for name, side in sides.items()}
@@ -57,7 +57,7 @@ def surveyed(source: str, vocab: int | None, tokenizer: str | None, column: str,
     return "\n\n".join(parts)
 
 
-def written(source: str, out: Path, preset: str, changes: Sequence[str]) -> str:
+def write_tokens(source: str, out: Path, preset: str, changes: Sequence[str]) -> str:
     """Writes the text as one file of tokens, as a run of these settings reads it; returns a line about it."""
     archive.require_free(out)
     config = resolve(preset, changes, source)
@@ -70,7 +70,7 @@ def written(source: str, out: Path, preset: str, changes: Sequence[str]) -> str:
     return f"{out}: {out.stat().st_size:,} bytes; {corpus.description}"
 
 
-def _recorded(source: str, as_json: bool) -> str:
+def _survey_episodes(source: str, as_json: bool) -> str:
     """The number of episodes and steps, their returns, and the sizes of a state and an action."""
     episodes = read_episodes(source)
     environment, returns, lengths = episodes.environment, episodes.returns, episodes.lengths

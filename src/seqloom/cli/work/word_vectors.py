@@ -14,7 +14,7 @@ SOUGHT = 20_000
 """the first words of a file, among which the one similar to a misspelled word is looked for"""
 
 
-def learned(
+def learn_vectors(
     source: str, out: Path, column: str, dim: int, window: int, negative: int, least: int, epochs: int, seed: int
 ) -> str:
     """Learns vectors, writes them and says how many. ValueError where the file is there already."""

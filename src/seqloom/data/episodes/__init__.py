@@ -5,8 +5,17 @@
 Recording and playing need the extra `seqloom[agents]`; recorded episodes are read without it.
 """
 
-from seqloom.data.episodes.environment import Environment, described, opened
+from seqloom.data.episodes.environment import Environment, describe_environment, open_environment
 from seqloom.data.episodes.recording import PREFIX, read_episodes, require_end
 from seqloom.data.episodes.store import Episodes, sides
 
-__all__ = ["PREFIX", "Environment", "Episodes", "described", "opened", "read_episodes", "require_end", "sides"]
+__all__ = [
+    "PREFIX",
+    "Environment",
+    "Episodes",
+    "describe_environment",
+    "open_environment",
+    "read_episodes",
+    "require_end",
+    "sides",
+]

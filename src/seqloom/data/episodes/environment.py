@@ -34,13 +34,13 @@ class Environment(Config):
     high: Numbers = Field((), description="upper bounds of a continuous action")
     limit: int | None = Field(None, ge=1, description="largest number of steps of an episode, if limited")
 
-    def scaled(self, actions: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    def scale_actions(self, actions: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Actions (…, A) from `low` … `high` to -1 … 1."""
         low, high = np.array(self.low), np.array(self.high)
         return ((2 * actions - low - high) / (high - low)).astype(np.float32)
 
-    def unscaled(self, actions: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """The inverse of `scaled`; values beyond -1 … 1 are clipped."""
+    def unscale_actions(self, actions: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """The inverse of `scale_actions`; values beyond -1 … 1 are clipped."""
         low, high = np.array(self.low), np.array(self.high)
         return (low + (np.clip(actions, -1, 1) + 1) / 2 * (high - low)).astype(np.float32)
 
@@ -60,7 +60,7 @@ def gymnasium() -> Any:
     return library
 
 
-def opened(name: str) -> Any:
+def open_environment(name: str) -> Any:
     """The environment of this name, started in this process. ValueError for an unknown name, with similar ones."""
     library = gymnasium()
     if name == MAZE or name.startswith(f"{MAZE}-"):
@@ -80,7 +80,7 @@ def _maze(library: Any, name: str) -> Any:
     return t_maze(library, int(length or SHORTEST))
 
 
-def described(name: str, environment: Any) -> Environment:
+def describe_environment(name: str, environment: Any) -> Environment:
     """The sizes of an environment. ValueError where its states or actions are of a kind that models cannot read."""
     library = gymnasium()
     states, actions = environment.observation_space, environment.action_space

@@ -36,7 +36,7 @@ def policy(name: str, environment: Environment, draws: np.random.Generator) -> A
         return search(environment).best_policy()
     if name == "replay":
         return search(environment).drawn_policy(draws)
-    script = scripted(environment.name)
+    script = scripted_policy(environment.name)
     if name == "scripted":
         return script
     return then_random(script, environment.at_random(draws), environment.limit or UNBOUNDED, draws)
@@ -54,7 +54,7 @@ def then_random(script: Act, random_policy: Act, limit: int, draws: np.random.Ge
     return act
 
 
-def scripted(name: str) -> Act:
+def scripted_policy(name: str) -> Act:
     """The scripted policy of an environment. ValueError where there is none."""
     if name.partition("-")[0] == MAZE:
         return through_the_maze()

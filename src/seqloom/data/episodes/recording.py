@@ -14,7 +14,7 @@ import numpy as np
 from seqloom.core.progress import progress
 from seqloom.core.seeds import require_seed
 from seqloom.data import cache as cached
-from seqloom.data.episodes.environment import described, opened
+from seqloom.data.episodes.environment import describe_environment, open_environment
 from seqloom.data.episodes.policies import policy
 from seqloom.data.episodes.store import Episodes
 
@@ -43,11 +43,11 @@ def read_episodes(source: str, *, cache: str | Path | None = None) -> Episodes:
     if not 1 <= count <= MOST:
         raise ValueError(f"{source}: from 1 to {MOST:,} episodes can be recorded, not {count:,}")
     require_seed(seed)
-    return _recorded(words[0], words[1], count, seed, cached.folder(cache))
+    return _load_or_record(words[0], words[1], count, seed, cached.folder(cache))
 
 
 @lru_cache(maxsize=2)  # a run asks for its sizes, for its batches and for its held-out part
-def _recorded(name: str, policy_name: str, count: int, seed: int, cache: Path) -> Episodes:
+def _load_or_record(name: str, policy_name: str, count: int, seed: int, cache: Path) -> Episodes:
     """The episodes from the cache, or recorded now and stored there."""
     key = hashlib.sha256(f"{_FORMAT}\n{name}\n{policy_name}\n{count}\n{seed}".encode()).hexdigest()
     path = cache / PREFIX / f"{key}.episodes"
@@ -66,8 +66,8 @@ def record(name: str, policy_name: str, count: int, seed: int) -> Episodes:
 
     ValueError for unknown names, and for an episode that does not end.
     """
-    environment = opened(name)
-    sizes = described(name, environment)
+    environment = open_environment(name)
+    sizes = describe_environment(name, environment)
     policy(policy_name, sizes, np.random.default_rng(0))  # raises for a wrong name before anything is played
     states: list[Any] = []
     actions: list[Any] = []

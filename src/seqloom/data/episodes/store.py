@@ -75,7 +75,7 @@ class Episodes:
         """The sha256 of all stored arrays."""
         return hashlib.sha256(self._bytes()).hexdigest()
 
-    def chosen(self, episodes: npt.NDArray[np.bool_]) -> "Episodes":
+    def select(self, episodes: npt.NDArray[np.bool_]) -> "Episodes":
         """The episodes that a mask (E,) selects, in their order."""
         steps = np.repeat(episodes, self.lengths)
         lengths = self.lengths[episodes]
@@ -135,4 +135,4 @@ def sides(episodes: Episodes, held_out: float, seed: int) -> tuple[Episodes, Epi
     number_held_out = min(max(round(held_out * count), 1), count - 1)
     chosen = np.zeros(count, bool)
     chosen[sorted(range(count), key=keys.__getitem__)[:number_held_out]] = True
-    return episodes.chosen(~chosen), episodes.chosen(chosen)
+    return episodes.select(~chosen), episodes.select(chosen)

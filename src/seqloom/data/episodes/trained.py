@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from seqloom.core.progress import progress
-from seqloom.data.episodes.environment import Environment, opened
+from seqloom.data.episodes.environment import Environment, open_environment
 
 Array: TypeAlias = npt.NDArray[np.float64]
 SEED = 0
@@ -67,7 +67,7 @@ class Network:
         xW = np.einsum("psh,ps->ph", self.W, x)
         self.h = np.tanh(xW + (1 + self.u) * self.h + self.b)
         o = np.einsum("pha,ph->pa", self.A, np.concatenate([self.h, x], 1)) + self.c
-        return self.environment.unscaled(np.tanh(o)) if self.environment.continuous else o.argmax(1)
+        return self.environment.unscale_actions(np.tanh(o)) if self.environment.continuous else o.argmax(1)
 
     def __call__(self, state: Any) -> Any:
         """The action at the next state of the episode, of a network with one policy."""
@@ -103,13 +103,13 @@ class Search:
 
 @lru_cache(maxsize=8)
 def search(environment: Environment, seed: int = SEED, generations: int = GENERATIONS) -> Search:
-    """Searches for a policy; the result depends on the arguments alone. Raises as `opened` does."""
+    """Searches for a policy; the result depends on the arguments alone. Raises as `open_environment` does."""
     draws = np.random.default_rng(seed)
     scale = _scale(environment, draws)
     size = sum(rows * columns for rows, columns in _shapes(environment))
     center, deviation = np.zeros(size), np.full(size, START)
     centers, deviations, test_returns = [center], [deviation], [-np.inf]
-    episodes = [opened(environment.name) for _ in range(POLICIES * EPISODES)]
+    episodes = [open_environment(environment.name) for _ in range(POLICIES * EPISODES)]
     solved_return = episodes[0].spec.reward_threshold
 
     def play(weights: Array, count: int) -> Array:
@@ -160,7 +160,7 @@ def _shapes(environment: Environment) -> list[tuple[int, int]]:
 
 def _scale(environment: Environment, draws: np.random.Generator) -> tuple[Array, Array]:
     """The mean (S,) of the states of random episodes, and each number's largest distance from it (1 if that is 0)."""
-    act, episode = environment.at_random(draws), opened(environment.name)
+    act, episode = environment.at_random(draws), open_environment(environment.name)
     states: list[Array] = []
     for _ in range(RANDOM):
         state, _ = episode.reset(seed=int(draws.integers(2**31)))

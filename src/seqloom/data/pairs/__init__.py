@@ -26,7 +26,7 @@ def read_pairs(source: str | Path) -> list[Pair]:
     """
     name = str(source)
     if name.partition(":")[0] == "pairs":
-        return _generated(name)
+        return _generate_pairs(name)
     path = Path(name).expanduser()
     if suffix_of(path) != ".tsv" or path.is_dir():
         raise ValueError(
@@ -38,7 +38,7 @@ def read_pairs(source: str | Path) -> list[Pair]:
     return [_row(f"{path}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
 
 
-def _generated(name: str) -> list[Pair]:
+def _generate_pairs(name: str) -> list[Pair]:
     """The pairs of a name `pairs:NAME[:COUNT[:SEED]]`."""
     kind, *numbers = name.split(":")[1:]
     if kind not in KINDS:

@@ -56,7 +56,7 @@ class Compression(Probe):
         return self.count
 
     @override
-    def drawn(self, draws: Draws) -> Questions:
+    def make_questions(self, draws: Draws) -> Questions:
         mark = self.count
         tokens, targets, distance = empty(draws.rows, self.row_tokens)
         tokens[:, :mark] = targets[:, mark + 1 :] = 2 + draws.below(self.words, self.count)

@@ -47,7 +47,7 @@ class Copying(Probe):
         return 1 / self.words
 
     @override
-    def drawn(self, draws: Draws) -> Questions:
+    def make_questions(self, draws: Draws) -> Questions:
         tokens, targets, distance = empty(draws.rows, self.row_tokens)
         tokens[:, : self.count] = targets[:, self.count :] = 1 + draws.below(self.words, self.count)
         distance[:, self.count :] = self.count

@@ -39,7 +39,7 @@ class Draws:
         """(rows, count) numbers in [0, limit), all equally likely (to within limit / 2^64)."""
         return (self.bits(count) % np.uint64(limit)).astype(np.int64)
 
-    def different(self, limit: int, count: int) -> Ints:
+    def draw_distinct(self, limit: int, count: int) -> Ints:
         """(rows, count) numbers in [0, limit), all different in a row, every choice and order equally likely."""
         assert count <= limit, f"there are no {count} different numbers below {limit}"
         return np.argsort(self.bits(limit), axis=1, kind="stable")[:, :count].astype(np.int64)

@@ -47,7 +47,7 @@ class Induction(Probe):
         return 1 / self.words
 
     @override
-    def drawn(self, draws: Draws) -> Questions:
+    def make_questions(self, draws: Draws) -> Questions:
         last, row = self.length - 1, np.arange(draws.rows)
         tokens, targets, distance = empty(draws.rows, self.length)
         tokens[:] = 1 + draws.below(self.words, self.length)

@@ -59,11 +59,11 @@ class MQAR(Probe):
         return 1 / self.values
 
     @override
-    def drawn(self, draws: Draws) -> Questions:
+    def make_questions(self, draws: Draws) -> Questions:
         end_of_pairs, row = 2 * self.pairs, np.arange(draws.rows)[:, None]
-        keys = 1 + draws.different(self.keys, self.pairs)
+        keys = 1 + draws.draw_distinct(self.keys, self.pairs)
         values = 1 + self.keys + draws.below(self.values, self.pairs)
-        asked = end_of_pairs + draws.different(self.length - end_of_pairs, self.pairs)
+        asked = end_of_pairs + draws.draw_distinct(self.length - end_of_pairs, self.pairs)
         tokens, targets, distance = empty(draws.rows, self.length)
         tokens[:, 0:end_of_pairs:2] = keys
         tokens[:, 1:end_of_pairs:2] = values

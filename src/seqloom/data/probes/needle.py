@@ -58,14 +58,14 @@ class Needle(Probe):
         return 1 / self.values
 
     @override
-    def drawn(self, draws: Draws) -> Questions:
+    def make_questions(self, draws: Draws) -> Questions:
         first_question = self.length - self.needles
         row = np.arange(draws.rows)[:, None]
-        keys = draws.different(self.keys, self.needles)
+        keys = draws.draw_distinct(self.keys, self.needles)
         values = self.keys + draws.below(self.values, self.needles)
-        gaps = np.sort(draws.different(first_question - self.needles, self.needles), axis=1)
+        gaps = np.sort(draws.draw_distinct(first_question - self.needles, self.needles), axis=1)
         position = gaps + np.arange(self.needles)  # a key has its value next to it, so no two keys are neighbors
-        asked = draws.different(self.needles, self.needles)
+        asked = draws.draw_distinct(self.needles, self.needles)
         tokens, targets, distance = empty(draws.rows, self.length)
         tokens[:] = self.keys + self.values + draws.below(self.words, self.length)
         tokens[row, position] = keys

@@ -47,7 +47,7 @@ class Parity(Probe):
         return 1 / 2
 
     @override
-    def drawn(self, draws: Draws) -> Questions:
+    def make_questions(self, draws: Draws) -> Questions:
         bits = draws.below(2, self.length)
         odd = np.cumsum(bits, axis=1) % 2
         odd[:, 0] = 0  # not scored

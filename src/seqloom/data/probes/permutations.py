@@ -63,7 +63,7 @@ class Compositions(Probe, ABC):
         return np.array([[ids[tuple(p[q])] for q in self.orders] for p in self.orders])
 
     @override
-    def drawn(self, draws: Draws) -> Questions:
+    def make_questions(self, draws: Draws) -> Questions:
         moves = self.moves
         tokens = moves[draws.below(len(moves), self.length)]
         composed = tokens.copy()

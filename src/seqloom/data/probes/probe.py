@@ -36,7 +36,7 @@ class Questions:
     distance: Ints
 
     @property
-    def scored(self) -> npt.NDArray[np.bool_]:
+    def scored_positions(self) -> npt.NDArray[np.bool_]:
         """(B, T): the positions whose answers count."""
         return self.distance > 0
 
@@ -74,7 +74,7 @@ class Probe(Config, ABC):
         return None
 
     @abstractmethod
-    def drawn(self, draws: Draws) -> Questions:
+    def make_questions(self, draws: Draws) -> Questions:
         """Makes the rows from these random numbers."""
 
     def questions(self, seed: int, step: int, rows: int) -> Questions:
@@ -86,7 +86,7 @@ class Probe(Config, ABC):
         if step < 0 or rows < 1:
             raise ValueError(f"a batch needs step >= 0 and rows >= 1, not {step} and {rows}")
         settings = json.dumps(self.model_dump(mode="json"), sort_keys=True)
-        return self.drawn(Draws(f"{self.name} {settings} {seed}", step * rows, rows))
+        return self.make_questions(Draws(f"{self.name} {settings} {seed}", step * rows, rows))
 
 
 def empty(rows: int, positions: int) -> tuple[Ints, Ints, Ints]:

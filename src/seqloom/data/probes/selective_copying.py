@@ -58,9 +58,9 @@ class SelectiveCopying(Probe):
         return 1 / self.words
 
     @override
-    def drawn(self, draws: Draws) -> Questions:
+    def make_questions(self, draws: Draws) -> Questions:
         words = 2 + draws.below(self.words, self.count)
-        positions = np.sort(draws.different(self.length, self.count), axis=1)
+        positions = np.sort(draws.draw_distinct(self.length, self.count), axis=1)
         tokens, targets, distance = empty(draws.rows, self.row_tokens)
         tokens[np.arange(draws.rows)[:, None], positions] = words
         tokens[:, self.length :] = ASK

@@ -9,7 +9,7 @@ from typing import Any, final
 from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicCache
 
-from seqloom.core.extras import added
+from seqloom.core.extras import add_statistics
 from seqloom.core.mixer import Mixer
 from seqloom.hf.cache import StateLayer, may_reuse, no_state
 
@@ -55,7 +55,7 @@ class SwappedAttention(nn.Module):
         if not self.training:
             return self.mixer(x, keep)
         y, extras = self.mixer.forward_with_extras(x, keep)
-        self.statistics = added(self.statistics, extras.statistics)
+        self.statistics = add_statistics(self.statistics, extras.statistics)
         return y
 
     def _read_on(self, x: Tensor, keep: Tensor | None, layer: StateLayer) -> Tensor:

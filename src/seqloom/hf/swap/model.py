@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 from transformers import PreTrainedModel
 
-from seqloom.core.arguments import described
+from seqloom.core.arguments import describe_value
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.hf.swap.classes import attention_of, build_mixers, put_mixers, swapped_class
 from seqloom.hf.swap.config import MODEL_TYPE, swapped_config
@@ -38,7 +38,7 @@ def swap(
     family that is not built, for layers that are not there, and for mixers that do not fit.
     """
     if not isinstance(model, PreTrainedModel):
-        raise TypeError(f"model is one of seqloom or of transformers, not {described(model)}")
+        raise TypeError(f"model is one of seqloom or of transformers, not {describe_value(model)}")
     if getattr(model.config, MODEL_TYPE, None):
         raise ValueError("attention of this model was replaced before: swap all layers of the first model at once")
     family, config = family_of(model.config), model.config

@@ -24,11 +24,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
@@ -63,15 +63,15 @@ class DistanceBiases(Mixer, ABC):
         self._draw()
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        return self.w_k, self._taps(span), self._averaged(span), gate(span.rows * self.dim), self.w_out
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
+        return self.w_k, self._taps(span), self._price_average(span), gate(span.rows * self.dim), self.w_out
 
     @abstractmethod
     def _taps(self, span: Span) -> Cost:
         """The price of computing the biases b from w, γ and β."""
 
     @abstractmethod
-    def _averaged(self, span: Span) -> Cost:
+    def _price_average(self, span: Span) -> Cost:
         """The price of the average."""
 
     def _draw(self) -> None:
@@ -89,11 +89,11 @@ class AFTConv(DistanceBiases, PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
+    def state_spec(self) -> StateSpec:
         return memory.entries(self.window, self.heads, self.dim)
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         k = self.w_k(x)
         v = self.w_v(x)
         b = biases.standard(self.w, self.gain, self.shift, x.shape[1])
@@ -104,14 +104,14 @@ class AFTConv(DistanceBiases, PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # as in `read`; with `reuse` the token is written into the window, which is not copied
+        # as in `mix`; with `reuse` the token is written into the window, which is not copied
         b = biases.standard(self.w, self.gain, self.shift, 1)
         average, entries = memory.advance(self.w_k(x), self.w_v(x), b, state, reuse)
         y = torch.sigmoid(self.w_q(x)) * average
         return self.w_out(y), entries
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         with torch.no_grad():
             b = biases.standard(self.w, self.gain, self.shift, 1)[0, 0]
         meaning = "what is added to the key of the token at each lag before the exponential"
@@ -122,7 +122,7 @@ class AFTConv(DistanceBiases, PackedMixer):
         return standard_price(span.rows, self.window, self.heads)  # priced per token, as in a step
 
     @override
-    def _averaged(self, span: Span) -> Cost:
+    def _price_average(self, span: Span) -> Cost:
         return price(span, self.window, self.heads, self.dim)
 
 
@@ -139,7 +139,7 @@ class BidirectionalAFTConv(DistanceBiases, WholeAverage):
         return by_lag(b, x.shape[1])
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         with torch.no_grad():
             b = biases.standard(self.w, self.gain, self.shift, 1)[0, 0]
         meaning = "what is added to the key of the token at each lag before the exponential, lag 0 in the middle"
@@ -150,7 +150,7 @@ class BidirectionalAFTConv(DistanceBiases, WholeAverage):
         return standard_price(min(span.rows, 1), 2 * self.window - 1, self.heads)
 
     @override
-    def _averaged(self, span: Span) -> Cost:
+    def _price_average(self, span: Span) -> Cost:
         return whole_price(span.rows, self.heads, self.dim, tables=self.heads)
 
 

@@ -22,11 +22,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
@@ -36,7 +36,7 @@ from seqloom.ops.biased_average.memory import recall
 from seqloom.ops.biased_average.reference import factors_price, price
 from seqloom.ops.biased_average.whole import price as whole_price
 from seqloom.ops.past import ring
-from seqloom.ops.past.cache import remembered
+from seqloom.ops.past.cache import remember_entries
 from seqloom.ops.past.limit import positions
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
@@ -63,15 +63,15 @@ class PairBiases(Mixer, ABC):
             self.w.copy_(biases.initial(self.context, self.bias_dim))
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        return self.w_k, self._biases(span), self._averaged(span), gate(span.rows * self.dim), self.w_out
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
+        return self.w_k, self._biases(span), self._price_average(span), gate(span.rows * self.dim), self.w_out
 
     @abstractmethod
     def _biases(self, span: Span) -> Cost:
         """The price of computing the biases from their factors, if they have any."""
 
     @abstractmethod
-    def _averaged(self, span: Span) -> Cost:
+    def _price_average(self, span: Span) -> Cost:
         """The price of the average."""
 
 
@@ -83,33 +83,33 @@ class AFTFull(PairBiases, PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        cache = Entry((0, self.dim), grows=True, max_slots=self.context)  # C positions, of which `length` are used
+    def state_spec(self) -> StateSpec:
+        cache = StateEntry((0, self.dim), grows=True, max_slots=self.context)  # C positions, of which `length` are used
         return {"k": cache, "v": cache}
 
     @override
-    def read(
+    def mix(
         self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
     ) -> tuple[Stream, Entries]:
         """Raises ValueError beyond `context` positions; without a state, dropped positions count too."""
         t = positions("aft_full", self.context, x, state, lengths)
         k = self.w_k(x)
         v = self.w_v(x)
-        past = None if state is None else _recalled(state, v.dtype)
+        past = None if state is None else _order_caches(state, v.dtype)
         past_tokens = 0 if past is None else past[0].shape[1]
         w = biases.over_keys(self.w, t, past_tokens + x.shape[1])
         y = torch.sigmoid(self.w_q(x)) * average(k, v, w, past)
         if state is None:
             return self.w_out(y), {}
-        return self.w_out(y), remembered(state, {"k": k, "v": v}, lengths, reuse)
+        return self.w_out(y), remember_entries(state, {"k": k, "v": v}, lengths, reuse)
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y, entries = self.read(x[:, None], state, reuse=reuse)  # a cache that grows cannot be copied into the old one
+        y, entries = self.mix(x[:, None], state, reuse=reuse)  # a cache that grows cannot be copied into the old one
         return y[:, 0], entries
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         t = positions("aft_full", self.context, x)
         table = biases.by_key(biases.over_keys(self.w, t, x.shape[1])[0, :, :, 0])
         meaning = "what is added to the key of an earlier token before the exponential, for each query"
@@ -120,7 +120,7 @@ class AFTFull(PairBiases, PackedMixer):
         return factors_price(span.terms(), self.bias_dim)
 
     @override
-    def _averaged(self, span: Span) -> Cost:
+    def _price_average(self, span: Span) -> Cost:
         return price(span, None, self.dim, self.dim)
 
 
@@ -135,7 +135,7 @@ class BidirectionalAFTFull(PairBiases, WholeAverage):
         return factors_price(span.rows**2, self.bias_dim)
 
     @override
-    def _averaged(self, span: Span) -> Cost:
+    def _price_average(self, span: Span) -> Cost:
         return whole_price(span.rows, self.dim, self.dim)
 
     @override
@@ -145,9 +145,9 @@ class BidirectionalAFTFull(PairBiases, WholeAverage):
         return biases.pairs(self.w, T)
 
 
-def _recalled(state: State, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def _order_caches(state: State, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The cached keys and values (B, C, D) in the order of time."""
-    filled = ring.filled(state["k"].shape[1], length_of(state))
+    filled = ring.count_filled(state["k"].shape[1], length_of(state))
     k, v = recall(state["k"], state["v"], state["length"], filled)
     return k.to(dtype), v.to(dtype)
 

@@ -26,11 +26,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
@@ -72,15 +72,15 @@ class WindowBiases(Mixer, ABC):
         return "aft_full" if self._covers else None
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        return self.w_k, self._biases(span), self._averaged(span), gate(span.rows * self.dim), self.w_out
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
+        return self.w_k, self._biases(span), self._price_average(span), gate(span.rows * self.dim), self.w_out
 
     @abstractmethod
     def _biases(self, span: Span) -> Cost:
         """The price of computing the biases from their factors, if they have any."""
 
     @abstractmethod
-    def _averaged(self, span: Span) -> Cost:
+    def _price_average(self, span: Span) -> Cost:
         """The price of the average."""
 
     def _initial_biases(self) -> Tensor:
@@ -97,11 +97,11 @@ class AFTLocal(WindowBiases, PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
+    def state_spec(self) -> StateSpec:
         return memory.entries(self.window, self.dim, self.dim)
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         """Raises ValueError beyond `context` positions; without a state, dropped positions count too."""
         t = positions("aft_local", self.context, x, state, lengths)
         w = biases.over_lags(self.w, t, self.window)
@@ -114,7 +114,7 @@ class AFTLocal(WindowBiases, PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # as in `read`; with `reuse` the token is written into the window, which is not copied
+        # as in `mix`; with `reuse` the token is written into the window, which is not copied
         t = positions("aft_local", self.context, x[:, None], state)
         w = biases.over_lags(self.w, t, self.window)
         average, entries = memory.advance(self.w_k(x), self.w_v(x), w, state, reuse)
@@ -122,7 +122,7 @@ class AFTLocal(WindowBiases, PackedMixer):
         return self.w_out(y), entries
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         t = positions("aft_local", self.context, x)
         bias = biases.over_lags(self.w, t, self.window)
         meaning = "what is added to the key of an earlier token before the exponential, for each query"
@@ -133,7 +133,7 @@ class AFTLocal(WindowBiases, PackedMixer):
         return factors_price(span.terms(self.window), self.bias_dim)
 
     @override
-    def _averaged(self, span: Span) -> Cost:
+    def _price_average(self, span: Span) -> Cost:
         return price(span, self.window, self.dim, self.dim)
 
 
@@ -148,7 +148,7 @@ class BidirectionalAFTLocal(WindowBiases, WholeAverage):
         return factors_price(span.rows**2, self.bias_dim)
 
     @override
-    def _averaged(self, span: Span) -> Cost:
+    def _price_average(self, span: Span) -> Cost:
         return whole_price(span.rows, self.dim, self.dim)
 
     @override

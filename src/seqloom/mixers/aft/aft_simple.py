@@ -19,11 +19,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
@@ -43,12 +43,12 @@ class Projections(Mixer, ABC):
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         D = self.dim
-        return self.w_k, self._averaged(span), gate(span.rows * D), self.w_out
+        return self.w_k, self._price_average(span), gate(span.rows * D), self.w_out
 
     @abstractmethod
-    def _averaged(self, span: Span) -> Cost:
+    def _price_average(self, span: Span) -> Cost:
         """The price of the average."""
 
 
@@ -60,11 +60,11 @@ class AFTSimple(Projections, PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
+    def state_spec(self) -> StateSpec:
         return {"sums": sums_of(self.dim)}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         k = self.w_k(x)
         v = self.w_v(x)
         average, sums = wkv(k, v, state=state["sums"] if state else None, lengths=lengths)
@@ -73,7 +73,7 @@ class AFTSimple(Projections, PackedMixer):
         return self.w_out(y), {"sums": sums}
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         k = self.w_k(x[0])
         later = torch.ones(len(k), len(k), dtype=torch.bool, device=k.device).triu(1)
         channel_weights = (c.expand(len(k), -1).masked_fill(later, float("-inf")).softmax(-1) for c in k.unbind(1))
@@ -82,7 +82,7 @@ class AFTSimple(Projections, PackedMixer):
         return [View("mean weights", meaning, ("query", "key"), mean)]
 
     @override
-    def _averaged(self, span: Span) -> Cost:
+    def _price_average(self, span: Span) -> Cost:
         return price(span, self.dim, forgets=False)
 
 
@@ -93,14 +93,14 @@ class BidirectionalAFTSimple(Projections, BidirectionalMixer):
     traits = Traits(causal="never", streams=False, state="none")
 
     @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+    def mix(self, x: Stream, lengths: Lengths | None = None) -> Stream:
         k = self.w_k(x)
         v = self.w_v(x)
         y = torch.sigmoid(self.w_q(x)) * whole_average(k, v, lengths)
         return self.w_out(y)
 
     @override
-    def _averaged(self, span: Span) -> Cost:
+    def _price_average(self, span: Span) -> Cost:
         n, rows = span.rows * self.dim, min(span.rows, 1)  # one average for all tokens
         return Cost(
             mul=n,

@@ -24,11 +24,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
@@ -65,19 +65,19 @@ class RWKV(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"last": Entry((self.dim,)), "sums": sums_of(self.dim)}
+    def state_spec(self) -> StateSpec:
+        return {"last": StateEntry((self.dim,)), "sums": sums_of(self.dim)}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        earlier, last = token_shift.shifted(x, state, lengths)
-        r, k, v = self._projected(x, earlier)
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        earlier, last = token_shift.shift_tokens(x, state, lengths)
+        r, k, v = self._project(x, earlier)
         a, sums = wkv(k, v, self.log_rate, self.bonus, state["sums"] if state else None, lengths=lengths)
         y = self.w_out(torch.sigmoid(r) * a)
         return y, {**last, "sums": sums}
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         lag = torch.arange(x.shape[1], device=x.device)[:, None]
         decayed = torch.where(lag > 0, (lag - 1).clamp(min=0) * -self.log_rate.exp(), self.bonus).exp()
         mu = torch.stack([self.mu_r, self.mu_k, self.mu_v])
@@ -92,7 +92,7 @@ class RWKV(PackedMixer):
         ]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         n = span.rows * self.dim
         shift = Cost(mul=3 * n, add=4 * n, path=("addition", "multiplication", "addition"))
         return shift, self.w_k, price(span, self.dim, forgets=True), gate(n), self.w_out
@@ -107,7 +107,7 @@ class RWKV(PackedMixer):
         self.log_rate.copy_(-5 + 8 * (c / max(D - 1, 1)) ** (0.7 + 1.3 * p))
         self.bonus.copy_(math.log(0.3) + ((c + 1) % 3 - 1) / 2)
 
-    def _projected(self, x: Tensor, earlier: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _project(self, x: Tensor, earlier: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """r, k and v (B, T, D) of tokens x, from them and the tokens before them."""
         change = x - earlier
         r, k, v = (

@@ -39,7 +39,7 @@ from seqloom.core.view import View, of_heads
 from seqloom.layers.linear import Linear
 from seqloom.mixers.cached_heads import TRAITS, CachedHeads
 from seqloom.mixers.patterned import PlainHeads, require_undecayed
-from seqloom.ops.attention.adaptive_span import spanned
+from seqloom.ops.attention.adaptive_span import attend_spans
 from seqloom.ops.attention.adaptive_span.reference import price
 from seqloom.ops.past import ring
 
@@ -89,14 +89,14 @@ class AdaptiveSpan(CachedHeads):
         return min(self.max_slots, self.settings.ramp + math.ceil(self.longest * largest))
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        q, k, v = self.projected(x, state["length"] if state else None)
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        q, k, v = self.project(x, state["length"] if state else None)
         spans, R = self.spans(x), self.settings.ramp
         if state is None:
-            return self.out(spanned(q, k, v, spans, R, self.window), x), {}
+            return self.out(attend_spans(q, k, v, spans, R, self.window), x), {}
         entries = self.read_on(state, k, v, lengths)
         k, v, now, then = self.with_past(state, k, v)
-        return self.out(spanned(q, k, v, spans, R, self.window, now, then), x), entries
+        return self.out(attend_spans(q, k, v, spans, R, self.window, now, then), x), entries
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
@@ -110,7 +110,7 @@ class AdaptiveSpan(CachedHeads):
             self.window if x.is_cpu else self.max_slots
         )  # `self.window` reads the spans, for which a step on a GPU would wait
         assert window is not None
-        return self.out_of_token(spanned(q, k, v, spans, self.settings.ramp, window, now, then), x), entries
+        return self.out_of_token(attend_spans(q, k, v, spans, self.settings.ramp, window, now, then), x), entries
 
     @override
     def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
@@ -134,7 +134,7 @@ class AdaptiveSpan(CachedHeads):
 
     @property
     @override
-    def uncaptured(self) -> str:
+    def uncaptured_reason(self) -> str:
         return "" if self.extent is None else "adaptive_span computes as many scores as its spans need by then"
 
     @override
@@ -145,17 +145,17 @@ class AdaptiveSpan(CachedHeads):
             self.extent.clamp_(0, 1)
 
     @override
-    def views(self, x: Stream) -> list[View]:
-        q, k, _ = self.projected(x[:1])
+    def plots(self, x: Stream) -> list[View]:
+        q, k, _ = self.project(x[:1])
         T, spans = x.shape[1], self.spans(x[:1])
         values = torch.eye(T, dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
-        weights = of_heads(spanned(q, k, values, spans, self.settings.ramp, self.window)[0])
+        weights = of_heads(attend_spans(q, k, values, spans, self.settings.ramp, self.window)[0])
         if self.extent is None:
             return [View("spans", "tokens that a head attends to", ("head", "token"), spans[0]), *weights]
         return [View("spans", "tokens that a head attends to", ("head",), spans[0, :, 0]), *weights]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         attention = price(span.rows, span.terms(self.window), self.dim, self.heads)
         H = self.heads
         if self.extent is None:

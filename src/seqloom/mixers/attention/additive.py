@@ -24,18 +24,18 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.attention.additive import additive
 from seqloom.ops.attention.additive.reference import price
 from seqloom.ops.past import ring
-from seqloom.ops.past.cache import extended, written
+from seqloom.ops.past.cache import extend_cache, write_token
 from seqloom.ops.past.pack import within
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
@@ -59,7 +59,7 @@ class AdditiveHeads(Mixer, ABC):
         super().reset(std)
         self._initialize()
 
-    def projected(self, x: Stream) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, x: Stream) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values (B, H, T, K)."""
         q, k, v = (w(x).unflatten(-1, (self.heads, self.K)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
         return q, k, v
@@ -82,17 +82,17 @@ class Additive(AdditiveHeads, PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        cache = Entry((self.heads, 0, self.K), grows=True, axis=1, max_slots=self.context)
+    def state_spec(self) -> StateSpec:
+        cache = StateEntry((self.heads, 0, self.K), grows=True, axis=1, max_slots=self.context)
         return {"k": cache, "v": cache}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        q, k, v = self.projected(x)
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        q, k, v = self.project(x)
         if state is None:
             return self.out(additive(q, k, v, self.w, window=self.context)), {}
         size, T = state["k"].shape[2], x.shape[1]
-        filled = ring.filled(size, length_of(state))
+        filled = ring.count_filled(size, length_of(state))
         now = state["length"][:, None] + torch.arange(T, device=x.device)
         then = torch.cat([ring.times(size, state["length"])[:, :filled], now], 1)
         keys, values = (
@@ -101,24 +101,24 @@ class Additive(AdditiveHeads, PackedMixer):
         y = additive(q, keys, values, self.w, query_time=now, key_time=then, window=self.context)
         new_entries = {"k": k, "v": v}
         return self.out(y), {
-            name: extended(state[name], state["length"], new, lengths) for name, new in new_entries.items()
+            name: extend_cache(state[name], state["length"], new, lengths) for name, new in new_entries.items()
         }
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         # The token is written into the cache first, so that the cache holds all keys.
         length = length_of(state)
-        q, k, v = self.projected(x[:, None])
-        keys, values = (written(state[name], length, new, reuse) for name, new in (("k", k), ("v", v)))
+        q, k, v = self.project(x[:, None])
+        keys, values = (write_token(state[name], length, new, reuse) for name, new in (("k", k), ("v", v)))
         size = keys.shape[2]
-        filled = ring.filled(size, length.after(1, 1))
+        filled = ring.count_filled(size, length.after(1, 1))
         then = ring.times(size, length.tokens + 1)[:, :filled]
         k, v = (cache[:, :, :filled].to(x.dtype) for cache in (keys, values))
         y = additive(q, k, v, self.w, query_time=length.tokens[:, None], key_time=then)
         return self.out(y)[:, 0], {"k": keys, "v": values}
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         return self.w_q, price(span.rows, span.terms(self.context), self.dim, self.heads), self.w_out
 
 
@@ -129,15 +129,15 @@ class BidirectionalAdditive(AdditiveHeads, BidirectionalMixer):
     traits = Traits(causal="never", streams=False, state="none")
 
     @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+    def mix(self, x: Stream, lengths: Lengths | None = None) -> Stream:
         T = x.shape[1]
         time = torch.arange(T, device=x.device)
         then = None if lengths is None else torch.where(within(lengths, T), time, -1)
-        q, k, v = self.projected(x)
+        q, k, v = self.project(x)
         return self.out(additive(q, k, v, self.w, causal=False, key_time=then, window=self.context))
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         return self.w_q, price(span.rows, span.terms_around(self.context), self.dim, self.heads), self.w_out
 
 

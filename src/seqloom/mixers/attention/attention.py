@@ -44,7 +44,7 @@ from seqloom.ops.attention import (
     Pattern,
     around,
     attend,
-    banded,
+    band_pattern,
     cached,
     causal,
     everywhere,
@@ -79,51 +79,51 @@ class Attention(CachedHeads):
         return "attention" if self._covers else None
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        (q, k, v), past = self.convolved(x, state, lengths)
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        (q, k, v), past = self.project_and_convolve(x, state, lengths)
         entries = {**self.read_on(state, k, v, lengths), **past} if state else {}
-        if state is None or ring.filled(state["k"].shape[2], length_of(state)) == 0:
+        if state is None or ring.count_filled(state["k"].shape[2], length_of(state)) == 0:
             y = self._whole(q, k, v)
         else:
             k, v, now, then = self.with_past(state, k, v)
-            q, scores = self.scored(q, k.shape[2] - 1)
-            y = attend(q, k, v, pattern=banded(self.max_slots), query_time=now, key_time=then, **scores)
+            q, scores = self.change_scores(q, k.shape[2] - 1)
+            y = attend(q, k, v, pattern=band_pattern(self.max_slots), query_time=now, key_time=then, **scores)
         return self.out(y, x), entries
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         length, keys, values = length_of(state), state["k"], state["v"]
         (q, k, v), past = self.token_heads(x, state, reuse)
-        if reuse and self.plain and cached.able(q, k, v, keys, values):
+        if reuse and self.plain and cached.supports(q, k, v, keys, values):
             y = cached.attend(q, k, v, keys, values, length.tokens)
             return self.out_of_token(y, x), {"k": keys, "v": values, **past}
-        entries = {**self.written(state, k, v, reuse), **past}
+        entries = {**self.write_entries(state, k, v, reuse), **past}
         k, v = self.in_use(entries, length, x.dtype)
         if length.even and self.plain:  # every row attends to all positions in use, in any order
             y = attend(q, k, v, pattern=everywhere)
         else:
             then = ring.times(entries["k"].shape[2], length.tokens + 1)[:, : k.shape[2]]
-            q, scores = self.scored(q, k.shape[2] - 1, alone=True)
+            q, scores = self.change_scores(q, k.shape[2] - 1, alone=True)
             y = attend(q, k, v, query_time=length.tokens[:, None], key_time=then, **scores)
         return self.out_of_token(y, x), entries
 
     @override
-    def views(self, x: Stream) -> list[View]:
-        (q, k, _), _ = self.convolved(x[:1])
-        q, scores = self.scored(q, self._reach(x.shape[1]) - 1)
-        return of_heads(weights(q, k, pattern=banded(self.max_slots), **scores)[0])
+    def plots(self, x: Stream) -> list[View]:
+        (q, k, _), _ = self.project_and_convolve(x[:1])
+        q, scores = self.change_scores(q, self._reach(x.shape[1]) - 1)
+        return of_heads(weights(q, k, pattern=band_pattern(self.max_slots), **scores)[0])
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         distances = self._reach(span.T) - (self._reach(span.T - 1) if span.per == "token" else 0)
-        return self.priced(span, span.terms(self.max_slots), distances)
+        return self.price_with(span, span.terms(self.max_slots), distances)
 
     def _whole(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attention over whole texts; with a window in tiles, so that scores outside of it are not computed."""
         T = q.shape[2]
         if self.plain and self.max_slots is not None and self.max_slots < T:
             return sparse.attend(q, k, v, [patterns.local(self.max_slots)] * self.heads)
-        q, scores = self.scored(q, self._reach(T) - 1)
+        q, scores = self.change_scores(q, self._reach(T) - 1)
         return attend(q, k, v, pattern=self._pattern(T), **scores)
 
     def _reach(self, T: int) -> int:
@@ -131,7 +131,7 @@ class Attention(CachedHeads):
         return T if self.max_slots is None else min(T, self.max_slots)
 
     def _pattern(self, T: int) -> Pattern:
-        return causal if self.max_slots is None or self.max_slots >= T else banded(self.max_slots)
+        return causal if self.max_slots is None or self.max_slots >= T else band_pattern(self.max_slots)
 
 
 def _covers(window: int | None, context: int | None) -> bool:
@@ -160,8 +160,8 @@ class BidirectionalAttention(Heads, BidirectionalMixer):
         return "attention" if self._covers else None
 
     @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
-        (q, k, v), _ = self.convolved(x)
+    def mix(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        (q, k, v), _ = self.project_and_convolve(x)
         T = x.shape[1]
         if self.plain and self.reach is not None and self.reach < T:  # in tiles, so that hidden scores are not computed
             return self.out(sparse.attend(q, k, v, [patterns.around(self.reach - 1)] * self.heads, lengths), x)
@@ -170,19 +170,19 @@ class BidirectionalAttention(Heads, BidirectionalMixer):
             position = torch.arange(T, device=x.device)
             time = torch.where(position < lengths[:, None], position, -1)  # no query attends to a negative time
         distance = self._largest_distance(T)
-        q, scores = self.scored(q, distance, distance)
+        q, scores = self.change_scores(q, distance, distance)
         return self.out(attend(q, k, v, pattern=self._pattern(T), query_time=time, key_time=time, **scores), x)
 
     @override
-    def views(self, x: Stream) -> list[View]:
-        (q, k, _), _ = self.convolved(x[:1])
+    def plots(self, x: Stream) -> list[View]:
+        (q, k, _), _ = self.project_and_convolve(x[:1])
         distance = self._largest_distance(x.shape[1])
-        q, scores = self.scored(q, distance, distance)
+        q, scores = self.change_scores(q, distance, distance)
         return of_heads(weights(q, k, pattern=self._pattern(x.shape[1]), **scores)[0])
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
-        return self.priced(span, span.terms_around(self.reach), 2 * self._largest_distance(span.T) + 1)
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+        return self.price_with(span, span.terms_around(self.reach), 2 * self._largest_distance(span.T) + 1)
 
     def _largest_distance(self, T: int) -> int:
         """The largest distance between a query and a key that it attends to, in a text of T tokens."""
@@ -225,13 +225,13 @@ class AttentionConfig(NamedPatterns, MixerConfig):
         return super().head_width(dim) if self.width is None else self.width
 
     @override
-    def drawn(self, T: int, causal: bool) -> dict[str, list[str]]:
-        return by_heads(self.patterned(Layer(self.heads, None, causal)).patterns, T)
+    def draw_pattern(self, T: int, causal: bool) -> dict[str, list[str]]:
+        return by_heads(self.build_mixer(Layer(self.heads, None, causal)).patterns, T)
 
     @override
     def make(self, layer: Layer) -> Mixer:
         if self.sparse:
-            return self.patterned(layer)
+            return self.build_mixer(layer)
         return Attention(self, layer) if layer.causal else BidirectionalAttention(self, layer)
 
     @property
@@ -254,7 +254,7 @@ class AttentionConfig(NamedPatterns, MixerConfig):
         return self.model_copy(update={"window": window}) if windowed else None
 
     @override
-    def shared(self, layer: Layer) -> nn.Module | None:
+    def shared_module(self, layer: Layer) -> nn.Module | None:
         """The position that all layers share, such as T5's table, if there is one."""
         position = self.effective_position(layer.position)
         return position.build(*self.sizes(layer)) if position is not None and position.shared else None

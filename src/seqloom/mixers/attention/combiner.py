@@ -26,11 +26,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View, of_heads
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
@@ -58,12 +58,12 @@ class Combiner(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        cache = Entry((0, self.dim), grows=True)
+    def state_spec(self) -> StateSpec:
+        cache = StateEntry((0, self.dim), grows=True)
         return {"q": cache, "k": cache, "v": cache}
 
     @override
-    def read(
+    def mix(
         self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
     ) -> tuple[Stream, Entries]:
         new = {"q": self.w_q(x), "k": self.w_k(x), "v": self.w_v(x)}
@@ -81,17 +81,17 @@ class Combiner(PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y, entries = self.read(x[:, None], state, reuse=reuse)
+        y, entries = self.mix(x[:, None], state, reuse=reuse)
         return y[:, 0], entries
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         q, k = (self._by_head(w(x[:1])) for w in (self.w_q, self.w_k))
         values = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
         return of_heads(combine(q, k, values, self.form, self.block)[0])
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         tokens = range(span.T) if span.per == "sequence" else range(span.T - 1, span.T)
         return self.w_q, price(self.form, self.block, tokens, self.dim, self.heads), self.w_out
 

@@ -27,12 +27,12 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span, linear
 from seqloom.core.extras import Extras
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.rest import in_training
 from seqloom.core.shapes import Keep, Lengths, Stream
-from seqloom.core.state import Entries, State, bounded, length_of
+from seqloom.core.state import Entries, State, bound_state, length_of
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
@@ -90,15 +90,15 @@ class CompressiveAttention(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        entries = {"x": Entry((self.past.memory, self.dim)), "slots": Entry((self.past.slots, self.dim))}
+    def state_spec(self) -> StateSpec:
+        entries = {"x": StateEntry((self.past.memory, self.dim)), "slots": StateEntry((self.past.slots, self.dim))}
         if self._by_use:
-            entries["received"] = Entry((self.past.memory,), "wide")
+            entries["received"] = StateEntry((self.past.memory,), "wide")
         return entries
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        attended = self._attended(x, state, lengths)
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        attended = self._gather_compressed(x, state, lengths)
         heads = attend(attended.q, attended.k, attended.v, **attended.options)
         y: Tensor = self.w_out(heads.transpose(1, 2).flatten(2))
         if torch.is_grad_enabled():
@@ -123,7 +123,7 @@ class CompressiveAttention(PackedMixer):
 
     @override
     def extend_with_extras(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State, Extras]:
-        return *self.extend(x, state, keep), self._extras(x, bounded(state), keep)
+        return *self.extend(x, state, keep), self._extras(x, bound_state(state), keep)
 
     @property
     @override
@@ -131,8 +131,8 @@ class CompressiveAttention(PackedMixer):
         return () if self.compression.loss == "none" else self.compression.parameters()
 
     @override
-    def views(self, x: Stream) -> list[View]:
-        attended = self._attended(x[:1], None, None)
+    def plots(self, x: Stream) -> list[View]:
+        attended = self._gather_compressed(x[:1], None, None)
         a = weights(attended.q, attended.k, **attended.options)[0].mean(0)  # (T, N)
         now = attended.inputs.now[0, :, None]
         segment_start = now - now % self.segment if self.segment else torch.zeros_like(now)
@@ -156,12 +156,12 @@ class CompressiveAttention(PackedMixer):
     @property
     @override
     def parts(self) -> list[nn.Module]:
-        return [self.w_q, self.w_kv, self.w_out]  # positions and compression are priced in `chain`
+        return [self.w_q, self.w_kv, self.w_out]  # positions and compression are priced in `price_terms`
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         """Each input and each compressed input is projected once, as in a whole text; see `transformer_xl`."""
-        D, H, terms, blocks = self.dim, self.heads, self.past.terms(span), self.past.made(span)
+        D, H, terms, blocks = self.dim, self.heads, self.past.terms(span), self.past.count_compressed(span)
         usage = Cost()
         if self._by_use:
             token_terms = self.past.token_terms(span)
@@ -171,7 +171,7 @@ class CompressiveAttention(PackedMixer):
         position = self.position.price(span, terms, self.past.distances(span))
         return self.w_kv, usage, compressed, position, price(span.rows, terms, D, H), self.w_out
 
-    def _attended(self, x: Stream, state: State | None, lengths: Lengths | None) -> _Attended:
+    def _gather_compressed(self, x: Stream, state: State | None, lengths: Lengths | None) -> _Attended:
         """The arguments of attention for x, with all compressed inputs that any query of x reads."""
         inputs, T, even = self._inputs(x, state), x.shape[1], lengths is None
         relation = self.position(inputs.farthest(), 0, False)
@@ -184,7 +184,7 @@ class CompressiveAttention(PackedMixer):
             distance = self.past.distance(i, j)
             return relation.score_change(z, q, distance, torch.zeros_like(distance))  # i - j is the distance
 
-        received = self._received(q, k, inputs, state, lengths, change) if self._by_use else None
+        received = self._received_attention(q, k, inputs, state, lengths, change) if self._by_use else None
         compressed = self.compression(inputs, inputs.new(T if state is not None else T - 1, even), received)
         readable = inputs.new(T - 1, even)  # a block that the last token of x completes is read by later tokens only
         visible = compressed[:, :readable]
@@ -201,7 +201,7 @@ class CompressiveAttention(PackedMixer):
         return whole(self.past, x) if state is None else read_on(self.past, x, state, length_of(state))
 
     @torch.no_grad()
-    def _received(
+    def _received_attention(
         self, q: Tensor, k: Tensor, inputs: PastInputs, state: State | None, lengths: Lengths | None, change: Any
     ) -> Tensor:
         """The attention among tokens that each input has received up to the end of the piece, (B, N)."""

@@ -27,20 +27,20 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, sigmoid
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.position import Place, QueriesKeysPosition
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View, of_heads
 from seqloom.layers.head_norm import HeadNorm
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.attention import attend, banded, weights
+from seqloom.ops.attention import attend, band_pattern, weights
 from seqloom.ops.attention.reference import decay_price, price
 from seqloom.ops.past import ring
-from seqloom.ops.past.cache import extended, written
+from seqloom.ops.past.cache import extend_cache, write_token
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 
@@ -90,48 +90,48 @@ class Differential(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
+    def state_spec(self) -> StateSpec:
         sizes = {"k": (self.key_heads, 0, self.K), "v": (self.heads, 0, self.V)}
-        return {name: Entry(size, grows=True, axis=1, max_slots=self.context) for name, size in sizes.items()}
+        return {name: StateEntry(size, grows=True, axis=1, max_slots=self.context) for name, size in sizes.items()}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         T = x.shape[1]
-        q, k, v = self._projected(x, state["length"] if state else None)
+        q, k, v = self._project(x, state["length"] if state else None)
         if state is None:
             return self._output(x, q, k, v, self._reach(T)), {}
         size = state["k"].shape[2]
-        filled = ring.filled(size, length_of(state))
+        filled = ring.count_filled(size, length_of(state))
         now = state["length"][:, None] + torch.arange(T, device=x.device)
         then = torch.cat([ring.times(size, state["length"])[:, :filled], now], 1)
         keys, values = (
             torch.cat([state[name][:, :, :filled].to(x.dtype), new], 2) for name, new in (("k", k), ("v", v))
         )
         new_entries = {"k": k, "v": v}
-        entries = {name: extended(state[name], state["length"], new, lengths) for name, new in new_entries.items()}
+        entries = {name: extend_cache(state[name], state["length"], new, lengths) for name, new in new_entries.items()}
         return self._output(x, q, keys, values, self.context, now, then), entries
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         # The token is written into the cache first, so that the cache holds all keys.
         length = length_of(state)
-        q, k, v = self._projected(x[:, None], length.tokens)
-        keys, values = (written(state[name], length, new, reuse) for name, new in (("k", k), ("v", v)))
+        q, k, v = self._project(x[:, None], length.tokens)
+        keys, values = (write_token(state[name], length, new, reuse) for name, new in (("k", k), ("v", v)))
         size = keys.shape[2]
-        filled = ring.filled(size, length.after(1, 1))
+        filled = ring.count_filled(size, length.after(1, 1))
         then = ring.times(size, length.tokens + 1)[:, :filled]
         k, v = (cache[:, :, :filled].to(x.dtype) for cache in (keys, values))
         y = self._output(x[:, None], q, k, v, None, length.tokens[:, None], then)
         return y[:, 0], {"k": keys, "v": values}
 
     @override
-    def views(self, x: Stream) -> list[View]:
-        q, k, _ = self._projected(x[:1])
-        a = weights(q, k, pattern=banded(self._reach(x.shape[1])), decay=self._decay())[0]
+    def plots(self, x: Stream) -> list[View]:
+        q, k, _ = self._project(x[:1])
+        a = weights(q, k, pattern=band_pattern(self._reach(x.shape[1])), decay=self._decay())[0]
         return of_heads(a[0::2] - self._share(x[:1])[0] * a[1::2])
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         rows, terms, n = span.rows, span.terms(self.context), span.rows * self.dim
         scores = price(rows, terms, 2 * self.heads * self.K, 2 * self.heads)
         extra = 2 * self.heads * (self.V - self.K)  # `price` counts values as wide as keys
@@ -144,7 +144,7 @@ class Differential(PackedMixer):
         scaled = Cost(mul=n, path=("multiplication",))
         return self.w_q, decay_cost, scores, share, difference, self.norm, scaled, self.w_o
 
-    def _projected(self, x: Stream, tokens_before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    def _project(self, x: Stream, tokens_before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, 2H, T, K), keys and values of tokens that follow `tokens_before` (B,) tokens; None is 0."""
         sizes = ((self.w_q, self.K), (self.w_k, self.K), (self.w_v, self.V))
         q, k, v = (w(x).unflatten(-1, (-1, width)).transpose(1, 2) for w, width in sizes)
@@ -166,7 +166,7 @@ class Differential(PackedMixer):
         """The output for x (B, T, D), whose queries q at times `now` attend to k and v at times `then`."""
         if self.key_heads > self.heads:
             v = v.repeat_interleave(2, 1)
-        heads = attend(q, k, v, pattern=banded(window), query_time=now, key_time=then, decay=self._decay())
+        heads = attend(q, k, v, pattern=band_pattern(window), query_time=now, key_time=then, decay=self._decay())
         y = heads[:, 0::2] - self._share(x) * heads[:, 1::2]  # (B, H, T, V)
         if self.norm is not None:
             return self.w_o(self.norm(y) * (1 - self.initial_share))

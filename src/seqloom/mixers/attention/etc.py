@@ -31,7 +31,7 @@ from seqloom.core.layer import Layer
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.layers.linear import Linear
-from seqloom.mixers.handing import BidirectionalHandingMixer, Handed
+from seqloom.mixers.cross_layer import BidirectionalCrossLayerMixer, CrossLayerTensors
 from seqloom.mixers.patterned import BIDIRECTIONAL
 from seqloom.ops.attention import attend, side_keys
 from seqloom.ops.attention.drawing import rows
@@ -40,7 +40,7 @@ from seqloom.ops.fused.projection import project
 
 
 @final
-class ETC(BidirectionalHandingMixer):
+class ETC(BidirectionalCrossLayerMixer):
     """Global-local attention: what it hands over to later layers are the global tokens (B, S, D)."""
 
     traits = BIDIRECTIONAL
@@ -74,11 +74,13 @@ class ETC(BidirectionalHandingMixer):
             nn.init.normal_(labels, std=std)
 
     @override
-    def read_handed(self, x: Stream, handed: Handed, lengths: Lengths | None = None) -> tuple[Stream, Handed]:
+    def mix_cross_layer(
+        self, x: Stream, cross_layer: CrossLayerTensors, lengths: Lengths | None = None
+    ) -> tuple[Stream, CrossLayerTensors]:
         config, T = self.config, x.shape[1]
         S = -(-T // config.segment)
         name = f"global_{config.segment}"
-        g = handed[name] if name in handed else self._initial_global(x, S)
+        g = cross_layer[name] if name in cross_layer else self._initial_global(x, S)
         u = self.norm(g)
         times = torch.arange(T + S, device=x.device).expand(len(x), -1)  # of x, then of u
         if lengths is not None:
@@ -90,7 +92,7 @@ class ETC(BidirectionalHandingMixer):
         y = side_keys.attend(*(q, k, v, k_l2g, v_l2g, times), config.radius, **self._options(T, self.labels_long))
         y = self.w_out(y.transpose(1, 2).flatten(2))
         if self.last:
-            return y, handed
+            return y, cross_layer
 
         shared = config.projections == "shared"
         q, k_g2g, v_g2g = self._by_heads(u, self._weight("w_global", 0))
@@ -99,7 +101,7 @@ class ETC(BidirectionalHandingMixer):
         now = torch.arange(T, T + S, device=x.device).expand(len(x), -1)
         z = attend(q, k, v, query_time=now, key_time=times, **self._options(T, self.labels_global))
         out = self.w_out if shared else self.w_global_out
-        return y, {**handed, name: g + out(z.transpose(1, 2).flatten(2))}
+        return y, {**cross_layer, name: g + out(z.transpose(1, 2).flatten(2))}
 
     def _initial_global(self, x: Stream, S: int) -> Tensor:
         """The global tokens (B, S, D) of the first layer."""
@@ -129,10 +131,10 @@ class ETC(BidirectionalHandingMixer):
     @property
     @override
     def parts(self) -> list[nn.Module]:
-        return [self.w_long, self.w_out]  # the others are priced in `chain`, by the rows that they have
+        return [self.w_long, self.w_out]  # the others are priced in `price_terms`, by the rows that they have
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         config, D, T = self.config, self.dim, span.T
         S, shared = -(-T // config.segment), config.projections == "shared"
         global_keys = layernorm(S, D) + linear(S, D, 2 * D)
@@ -204,7 +206,7 @@ class ETCConfig(MixerConfig):
         return torch.where(same_input, by_distance, by_segment)
 
     @override
-    def drawn(self, T: int, causal: bool) -> dict[str, list[str]]:
+    def draw_pattern(self, T: int, causal: bool) -> dict[str, list[str]]:
         """The last of the T positions are those of global tokens."""
         long = T * self.segment // (self.segment + 1)
         time = torch.arange(T)
@@ -221,6 +223,6 @@ class ETCConfig(MixerConfig):
         return ETC(self, layer)
 
     @override
-    def shared(self, layer: Layer) -> nn.Module:
+    def shared_module(self, layer: Layer) -> nn.Module:
         """The initial global token (1, D), the same for every segment."""
         return nn.Embedding(1, layer.dim)

@@ -22,18 +22,18 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import Entries, State, counted, length_of
+from seqloom.core.state import Entries, State, count_read, length_of
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.attention.forgetting import forgetting
-from seqloom.ops.attention.forgetting.reference import price, weighted
+from seqloom.ops.attention.forgetting.reference import average_values, price
 from seqloom.ops.past import ring
-from seqloom.ops.past.cache import extended, written
+from seqloom.ops.past.cache import extend_cache, write_token
 from seqloom.ops.past.pack import within
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
@@ -56,18 +56,18 @@ class FoX(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        cache = Entry((self.heads, 0, self.K), grows=True, axis=1, max_slots=self.context)
-        sums = Entry((self.heads, 0, 1), "wide", grows=True, axis=1, max_slots=self.context)
+    def state_spec(self) -> StateSpec:
+        cache = StateEntry((self.heads, 0, self.K), grows=True, axis=1, max_slots=self.context)
+        sums = StateEntry((self.heads, 0, 1), "wide", grows=True, axis=1, max_slots=self.context)
         return {"k": cache, "v": cache, "sums": sums}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        q, k, v, g = self._projected(x)
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        q, k, v, g = self._project(x)
         if state is None:
             return self._out(forgetting(q, k, v, g, window=self._window(x.shape[1]))), {}
         size, T = state["k"].shape[2], x.shape[1]
-        filled = ring.filled(size, length_of(state))
+        filled = ring.count_filled(size, length_of(state))
         now = state["length"][:, None] + torch.arange(T, device=x.device)
         then = torch.cat([ring.times(size, state["length"])[:, :filled], now], 1)
         keys, values = (
@@ -80,16 +80,16 @@ class FoX(PackedMixer):
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         # The token is written into the cache first, so that the cache holds all keys.
-        q, k, v, g = self._projected(x[:, None])
+        q, k, v, g = self._project(x[:, None])
         length, size = length_of(state), state["k"].shape[2]
-        keys, values = (written(state[name], length, new, reuse) for name, new in (("k", k), ("v", v)))
-        filled = ring.filled(size, length.after(1, 1))
+        keys, values = (write_token(state[name], length, new, reuse) for name, new in (("k", k), ("v", v)))
+        filled = ring.count_filled(size, length.after(1, 1))
         past_sums, own_sum = self._decayed_sums(state, g, filled), torch.zeros_like(g)[..., None]
-        sums = written(past_sums, length, own_sum, True)
+        sums = write_token(past_sums, length, own_sum, True)
         every_slot = length.even and length.bound is not None
         visible = None if every_slot else ring.times(size, length.tokens + 1)[:, None, None, :filled] >= 0
         k, v = (cache[:, :, :filled].to(x.dtype) for cache in (keys, values))
-        y = weighted(q, k, v, sums[:, :, :filled, 0], visible)
+        y = average_values(q, k, v, sums[:, :, :filled, 0], visible)
         entries = {"k": keys, "v": values, "sums": state["sums"].copy_(sums) if reuse else sums}
         return self._out(y)[:, 0], entries
 
@@ -102,20 +102,20 @@ class FoX(PackedMixer):
         # a row's last key had a sum of 0 when it was read: now it has the gates of the tokens that are cropped
         last = (cropped["length"].clamp(min=1) - 1) % sums.shape[2]
         last = last.view(-1, 1, 1, 1).expand(-1, self.heads, 1, 1)
-        return counted({**cropped, "sums": sums - sums.gather(2, last)}, length_of(cropped))
+        return count_read({**cropped, "sums": sums - sums.gather(2, last)}, length_of(cropped))
 
     @override
-    def views(self, x: Stream) -> list[View]:
-        g = self._projected(x[:1])[3]
+    def plots(self, x: Stream) -> list[View]:
+        g = self._project(x[:1])[3]
         return [View("forget gate", "how much of what is before it a token leaves", ("head", "token"), g[0].exp())]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         n = span.rows * self.heads
         gates = Cost(add=n, exp=n, other=n).parallel()
         return self.w_qkv, gates, price(span.rows, span.terms(self.context), self.dim, self.heads), self.w_out
 
-    def _projected(self, x: Stream) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _project(self, x: Stream) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Queries, keys and values (B, H, T, K), and g (B, H, T) in float32 or better."""
         q, k, v = self.w_qkv(x).unflatten(-1, (3, self.heads, self.K)).permute(2, 0, 3, 1, 4)
         logits = self.w_f(x)
@@ -125,11 +125,11 @@ class FoX(PackedMixer):
         """The entries after tokens with keys k, values v (B, H, T, K) and gates g (B, H, T)."""
         if lengths is not None:
             g = torch.where(within(lengths, g.shape[2])[:, None], g, 0.0)
-        filled = ring.filled(state["k"].shape[2], length_of(state).after(k.shape[2], k.shape[2]))
+        filled = ring.count_filled(state["k"].shape[2], length_of(state).after(k.shape[2], k.shape[2]))
         sums_after = (g.sum(-1, keepdim=True) - g.cumsum(-1))[..., None]
         past_sums = self._decayed_sums(state, g, filled)
         writes = (("k", state["k"], k), ("v", state["v"], v), ("sums", past_sums, sums_after))
-        return {name: extended(cache, state["length"], new, lengths) for name, cache, new in writes}
+        return {name: extend_cache(cache, state["length"], new, lengths) for name, cache, new in writes}
 
     def _decayed_sums(self, state: State, g: Tensor, filled: int) -> Tensor:
         """The sums (B, H, C, 1) of cached keys with the new gates g (B, H, T) added, in the first `filled` slots."""

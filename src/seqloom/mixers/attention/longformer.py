@@ -44,11 +44,11 @@ class Longformer(BidirectionalPatterned):
         self.w_global = Linear(self.dim, 3 * self.dim, bias=False)
 
     @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+    def mix(self, x: Stream, lengths: Lengths | None = None) -> Stream:
         T = x.shape[1]
         if self.tokens[-1] >= T:
             raise ValueError(f"global token {self.tokens[-1]} is beyond the text of {T} tokens: leave it out")
-        y = sparse.attend(*self.projected(x), self.patterns, lengths)
+        y = sparse.attend(*self.project(x), self.patterns, lengths)
 
         time = torch.arange(T, device=x.device)
         tokens = torch.stack([time[token] for token in self.tokens])  # the host copies nothing to the device
@@ -67,16 +67,18 @@ class Longformer(BidirectionalPatterned):
     @property
     @override
     def parts(self) -> list[nn.Module]:
-        return [part for part in super().parts if part is not self.w_global]  # priced in `chain`, as it is computed
+        return [
+            part for part in super().parts if part is not self.w_global
+        ]  # priced in `price_terms`, as it is computed
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         # in parallel to the attention over windows: projections and attention of the global tokens
         G = len(self.tokens)
         global_projections = linear(G, self.dim, self.dim) + linear(span.rows, self.dim, 2 * self.dim)
         pairs = sum(len(range(*_ends(token, self.context, span.T))) for token in self.tokens)
         global_attention = price(G, pairs, self.dim, self.heads)
-        *windows, out = super().chain(span)
+        *windows, out = super().price_terms(span)
         return *windows, global_projections.parallel(), global_attention.parallel(), out
 
 

@@ -25,21 +25,21 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, rootnorm, sigmoid
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.attention import attend, banded
+from seqloom.ops.attention import attend, band_pattern
 from seqloom.ops.attention.recall import Old, recall
 from seqloom.ops.attention.recall.reference import price as recall_price
 from seqloom.ops.attention.reference import price
 from seqloom.ops.fused.rms_norm import RMSNorm
 from seqloom.ops.past import ring
-from seqloom.ops.past.cache import extended, written
+from seqloom.ops.past.cache import extend_cache, write_token
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 
@@ -74,8 +74,8 @@ class Memorizing(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        cache = Entry((self.heads, self.max_slots, self.K))
+    def state_spec(self) -> StateSpec:
+        cache = StateEntry((self.heads, self.max_slots, self.K))
         return {"k": cache, "v": cache}
 
     @property
@@ -84,49 +84,51 @@ class Memorizing(PackedMixer):
         return [self.w_qkv, self.w_out]  # the norms are priced per head
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        q, k, v = self._projected(x)
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        q, k, v = self._project(x)
         T = x.shape[1]
         if state is None:
-            in_window = attend(q, k, v, pattern=banded(self.window))
+            in_window = attend(q, k, v, pattern=band_pattern(self.window))
             if self.window >= T:
                 # no token is before the window; the gate gets a gradient of 0, as every parameter needs one
                 return self._out(in_window + 0 * self.gate.sum() if torch.is_grad_enabled() else in_window), {}
             first, W = in_window[:, :, : self.window], self.window
             now = torch.arange(W, T, device=x.device)[None]
-            later = self._mixed(in_window[:, :, W:], q[:, :, W:], k, v, now)
+            later = self._mix_near_and_old(in_window[:, :, W:], q[:, :, W:], k, v, now)
             return self._out(torch.cat([first, later], 2)), {}
         size, length = state["k"].shape[2], length_of(state)
-        filled = ring.filled(size, length)
+        filled = ring.count_filled(size, length)
         now = state["length"][:, None] + torch.arange(T, device=x.device)
         then = torch.cat([ring.times(size, state["length"])[:, :filled], now], 1)
         keys, values = (
             torch.cat([state[name][:, :, :filled].to(x.dtype), new], 2) for name, new in (("k", k), ("v", v))
         )
-        in_window = attend(q, keys, values, pattern=banded(self.window), query_time=now, key_time=then)
-        y = self._mixed(in_window, q, keys, values, now, then) if filled + T > self.window else in_window
+        in_window = attend(q, keys, values, pattern=band_pattern(self.window), query_time=now, key_time=then)
+        y = self._mix_near_and_old(in_window, q, keys, values, now, then) if filled + T > self.window else in_window
         new_entries = (("k", k), ("v", v))
-        return self._out(y), {name: extended(state[name], state["length"], new, lengths) for name, new in new_entries}
+        return self._out(y), {
+            name: extend_cache(state[name], state["length"], new, lengths) for name, new in new_entries
+        }
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         # The token is written into the cache first, so that the cache holds all keys.
-        q, k, v = self._projected(x[:, None])
+        q, k, v = self._project(x[:, None])
         length = length_of(state)
-        keys, values = (written(state[name], length, new, reuse) for name, new in (("k", k), ("v", v)))
-        filled = ring.filled(self.max_slots, length.after(1, 1))
+        keys, values = (write_token(state[name], length, new, reuse) for name, new in (("k", k), ("v", v)))
+        filled = ring.count_filled(self.max_slots, length.after(1, 1))
         now, then = length.tokens[:, None], ring.times(self.max_slots, length.tokens + 1)[:, :filled]
         k, v = (cache[:, :, :filled].to(x.dtype) for cache in (keys, values))
-        in_window = attend(q, k, v, pattern=banded(self.window), query_time=now, key_time=then)
-        y = self._mixed(in_window, q, k, v, now, then) if filled > self.window else in_window
+        in_window = attend(q, k, v, pattern=band_pattern(self.window), query_time=now, key_time=then)
+        y = self._mix_near_and_old(in_window, q, k, v, now, then) if filled > self.window else in_window
         return self._out(y)[:, 0], {"k": keys, "v": values}
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         return [View("memory gate", "how much of a head's output is recalled", ("head",), torch.sigmoid(self.gate))]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         rows, D, H = span.rows, self.dim, self.heads
         norms = rootnorm(rows * H, self.K) + rootnorm(rows * H, self.K).parallel()
         in_window = price(rows, span.terms(self.window), D, H)
@@ -141,12 +143,12 @@ class Memorizing(PackedMixer):
         mixture = Cost(other=n * D, add=2 * n * D, mul=n * D, path=("addition", "multiplication", "addition"))
         return self.w_qkv, norms, in_window.parallel(), old, sigmoid(n * H).parallel(), mixture, self.w_out
 
-    def _projected(self, x: Stream) -> tuple[Tensor, Tensor, Tensor]:
+    def _project(self, x: Stream) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values (B, H, T, K)."""
         q, k, v = self.w_qkv(x).unflatten(-1, (3, self.heads, self.K)).permute(2, 0, 3, 1, 4)
         return self.norm_q(q), self.norm_k(k), v
 
-    def _mixed(
+    def _mix_near_and_old(
         self, in_window: Tensor, q: Tensor, k: Tensor, v: Tensor, now: Tensor | None = None, then: Tensor | None = None
     ) -> Tensor:
         """y (B, H, T, K): the mixture of near, which is `in_window`, and old."""

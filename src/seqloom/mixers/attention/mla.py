@@ -28,15 +28,15 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View, of_heads
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.attention import attend, banded, weights
+from seqloom.ops.attention import attend, band_pattern, weights
 from seqloom.ops.attention.reference import price
 from seqloom.ops.fused.rms_norm import RMSNorm
 from seqloom.ops.past import ring
@@ -80,48 +80,50 @@ class MLA(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"c": Entry((0, self.rank + self.R), grows=True, max_slots=self.context)}
+    def state_spec(self) -> StateSpec:
+        return {"c": StateEntry((0, self.rank + self.R), grows=True, max_slots=self.context)}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         T = x.shape[1]
-        q, c = self._projected(x, state["length"] if state else None)
+        q, c = self._project(x, state["length"] if state else None)
         if state is None:
-            k, v = self._rebuilt(c)
-            y = attend(q, k, v, pattern=banded(self._reach(T)))
+            k, v = self._rebuild_heads(c)
+            y = attend(q, k, v, pattern=band_pattern(self._reach(T)))
             return self.w_o(y.transpose(1, 2).flatten(2)), {}
-        filled = ring.filled(state["c"].shape[1], length_of(state))
+        filled = ring.count_filled(state["c"].shape[1], length_of(state))
         now = state["length"][:, None] + torch.arange(T, device=x.device)
         then = torch.cat([ring.times(state["c"].shape[1], state["length"])[:, :filled], now], 1)
         latents = torch.cat([state["c"][:, :filled].to(c.dtype), c], 1)
-        return self._absorbed(q, latents, now, then), {"c": ring.write(state["c"], state["length"], c, lengths)}
+        return self._attend_compressed(q, latents, now, then), {
+            "c": ring.write(state["c"], state["length"], c, lengths)
+        }
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         # The token is written into the cache first, so that the cache holds all keys.
         length, cache = length_of(state), state["c"]
-        q, c = self._projected(x[:, None], length.tokens)
+        q, c = self._project(x[:, None], length.tokens)
         cache = ring.write_(cache, length.tokens, c[:, 0].detach()) if reuse else ring.write(cache, length.tokens, c)
-        filled = ring.filled(cache.shape[1], length.after(1, 1))
+        filled = ring.count_filled(cache.shape[1], length.after(1, 1))
         then = ring.times(cache.shape[1], length.tokens + 1)[:, :filled]
-        y = self._absorbed(q, cache[:, :filled].to(c.dtype), length.tokens[:, None], then)
+        y = self._attend_compressed(q, cache[:, :filled].to(c.dtype), length.tokens[:, None], then)
         return y[:, 0], {"c": cache}
 
     @override
-    def views(self, x: Stream) -> list[View]:
-        q, c = self._projected(x[:1])
-        return of_heads(weights(q, self._rebuilt(c)[0], pattern=banded(self._reach(x.shape[1])))[0])
+    def plots(self, x: Stream) -> list[View]:
+        q, c = self._project(x[:1])
+        return of_heads(weights(q, self._rebuild_heads(c)[0], pattern=band_pattern(self._reach(x.shape[1])))[0])
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         """Keys and values are rebuilt once; the absorbed form multiplies rows of C + R in place of K + R and V."""
         rows, terms = span.rows, span.terms(self.context)
         rotary = Cost(mul=terms * self.heads * self.R, add=terms * self.heads * self.R)
         scores = price(rows, terms, self.dim, self.heads) + rotary
         return self.w_c, self.norm, self.w_kv, scores, self.w_o
 
-    def _projected(self, x: Stream, tokens_before: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def _project(self, x: Stream, tokens_before: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Queries (B, H, T, K+R), and c and k̃ (B, T, C+R), of tokens that follow `tokens_before` (B,); None is 0."""
         query_input = x if self.w_d is None or self.norm_d is None else self.norm_d(self.w_d(x))
         q = self.w_q(query_input).unflatten(-1, (self.heads, -1)).transpose(1, 2)
@@ -135,19 +137,19 @@ class MLA(PackedMixer):
             q = torch.cat([content, positional], -1)
         return q, torch.cat([self.norm(self.w_c(x)), shared_key[:, 0]], -1)
 
-    def _rebuilt(self, c: Tensor) -> tuple[Tensor, Tensor]:
+    def _rebuild_heads(self, c: Tensor) -> tuple[Tensor, Tensor]:
         """Keys (B, H, T, K+R) and values (B, H, T, K) of every head."""
         latent, shared_key = c.split((self.rank, self.R), -1)
         k, v = self.w_kv(latent).unflatten(-1, (self.heads, 2, self.K)).permute(3, 0, 2, 1, 4)
         return torch.cat([k, shared_key[:, None].expand(-1, self.heads, -1, -1)], -1), v
 
-    def _absorbed(self, q: Tensor, c: Tensor, now: Tensor, then: Tensor) -> Stream:
+    def _attend_compressed(self, q: Tensor, c: Tensor, now: Tensor, then: Tensor) -> Stream:
         """The output of queries at times `now` over c and k̃ (B, N, C+R) at times `then`."""
         w_k, w_v = self.w_kv.weight.unflatten(0, (self.heads, 2, self.K)).unbind(1)  # (H, K, C)
         content, positional = q.split((self.K, self.R), -1)
         queries = torch.cat([content @ w_k, positional], -1)  # (B, H, T, C+R)
         options = {"query_time": now, "key_time": then, "scale": (self.K + self.R) ** -0.5}
-        y = attend(queries, c[:, None], c[:, None, :, : self.rank], pattern=banded(self.context), **options)
+        y = attend(queries, c[:, None], c[:, None, :, : self.rank], pattern=band_pattern(self.context), **options)
         return self.w_o((y @ w_v.mT).transpose(1, 2).flatten(2))
 
     def _reach(self, T: int) -> int | None:

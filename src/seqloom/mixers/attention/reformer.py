@@ -38,7 +38,7 @@ from seqloom.core.mixer import Mixer
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.mixers.bucketed import AHEAD, PAST, WHOLE, PastBuckets, SharedHeads, TextBuckets
 from seqloom.ops.bucketing import Rule, attend, by_bucket
-from seqloom.ops.bucketing.choices import chosen
+from seqloom.ops.bucketing.choices import make_choice
 from seqloom.ops.bucketing.reference import hashed_price, price, unit_price
 from seqloom.ops.random_features import draws
 
@@ -58,7 +58,7 @@ class LSH(SharedHeads, ABC):
         self.count = config.count(layer)
         self.register_buffer("directions", torch.empty(self.heads, self.rounds * self.count // 2, self.K))
         self.register_buffer("seed", draws.fresh().to(self.directions.device))
-        draws.redraw(self.directions, self.seed, draws.independent)
+        draws.redraw(self.directions, self.seed, draws.draw_independent)
 
     def buckets(self, q: Tensor) -> Tensor:
         """The buckets (B, H, rounds, T) of q (B, H, T, K)."""
@@ -74,10 +74,10 @@ class LSH(SharedHeads, ABC):
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
         """New directions every `redraw_every` steps, from the seed in the checkpoint."""
         if self.config.redraw_every and step % self.config.redraw_every == 0:
-            draws.redraw(self.directions, self.seed, draws.independent)
+            draws.redraw(self.directions, self.seed, draws.draw_independent)
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         n, R = span.rows * self.heads, self.rounds
         orders, copies = (1, R) if self.config.rounds_sorted == "together" else (R, 1)  # of each token in an order
         terms = self.rule.terms(copies * span.T) - (self.rule.terms(span.T - 1) if span.per == "token" else 0)
@@ -97,7 +97,7 @@ class Reformer(LSH, TextBuckets):
     @override
     def read_heads(self, q: Tensor, v: Tensor, time: Tensor) -> Tensor:
         together = self.config.rounds_sorted == "together"
-        order = chosen(lambda: by_bucket(self.buckets(q), time, together))
+        order = make_choice(lambda: by_bucket(self.buckets(q), time, together))
         return attend(q, self.keys(q), v, time, order, self.rule)
 
 

@@ -44,8 +44,8 @@ from seqloom.core.rest import in_training
 from seqloom.core.shapes import Keep, Stream
 from seqloom.core.state import State
 from seqloom.mixers.bucketed import AHEAD, PAST, WHOLE, PastBuckets, SharedHeads, TextBuckets
-from seqloom.ops.bucketing import Rule, attend, balanced, by_bucket
-from seqloom.ops.bucketing.choices import chosen
+from seqloom.ops.bucketing import Rule, attend, balance_clusters, by_bucket
+from seqloom.ops.bucketing.choices import make_choice
 from seqloom.ops.bucketing.reference import clustered_price, price, scattered_price
 
 
@@ -63,8 +63,8 @@ class Clusters(SharedHeads, ABC):
         self.register_buffer("centroids", centroids)
 
     @override
-    def projected(self, x: Stream) -> tuple[Tensor, Tensor]:
-        q, v = super().projected(x)
+    def project(self, x: Stream) -> tuple[Tensor, Tensor]:
+        q, v = super().project(x)
         return layer_norm(q, (self.K,)), v
 
     @override
@@ -92,7 +92,7 @@ class Clusters(SharedHeads, ABC):
     @torch.no_grad()
     def _cluster_sums(self, x: Stream, keep: Keep | None) -> Extras:
         """The sums (H, n, K) of the keys nearest to each centroid, and their counts (H, n)."""
-        q = self.projected(x)[0]
+        q = self.project(x)[0]
         clusters = torch.arange(self.count, device=q.device)  # one_hot would read the largest number from the device
         nearest = (self.scores(q).argmax(-1, keepdim=True) == clusters).to(q.dtype)  # (B, H, T, n)
         if keep is not None:
@@ -112,7 +112,7 @@ class Clusters(SharedHeads, ABC):
         self.centroids.copy_(torch.where(counts > 0, moved, self.centroids))
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         n, routed, clusters = span.rows, span.rows * (self.heads - self.local), self.count
         terms = self.rule.terms(span.T) - (self.rule.terms(span.T - 1) if span.per == "token" else 0)
         scaled = Cost(div=n * self.dim, path=("division",)).parallel()
@@ -142,7 +142,7 @@ class Routing(Clusters, TextBuckets):
             order = by_bucket(time.new_zeros(len(q), L, 1, q.shape[2]), time)
             outputs.append(attend(q[:, :L], k[:, :L], v[:, :L], time, order, self.rule))
         if self.heads > L:
-            order = chosen(lambda: balanced(self.scores(q.detach()), time))
+            order = make_choice(lambda: balance_clusters(self.scores(q.detach()), time))
             outputs.append(attend(q[:, L:], k[:, L:], v[:, L:], time, order, self._cluster_rule(order.tokens.shape[3])))
         return torch.cat(outputs, 1)
 
@@ -151,7 +151,7 @@ class Routing(Clusters, TextBuckets):
         return replace(self.rule, chunk=window, latest=None, back=False)
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         T, L, clusters = span.T, self.local, self.count
         routed, slots = T * (self.heads - L), clusters * -(-T // clusters)
         scaled = Cost(div=T * self.dim, path=("division",)).parallel()

@@ -56,20 +56,20 @@ class Sinkhorn(Sorter, ChosenByText):
         self.traits = replace(AHEAD if layer.causal else WHOLE, longest=self.context)
 
     @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+    def mix(self, x: Stream, lengths: Lengths | None = None) -> Stream:
         """Raises ValueError beyond the context; dropped tokens count as well."""
         positions("sinkhorn", self.context, x)
-        q, k, v = self.projected(x)
+        q, k, v = self.project(x)
         return self.out(self._heads(q, k, v, lengths))
 
     @override
-    def views(self, x: Stream) -> list[View]:
-        q, k, _ = self.projected(x[:1])
+    def plots(self, x: Stream) -> list[View]:
+        q, k, _ = self.project(x[:1])
         values = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
         return of_heads(self._heads(q, k, values)[0])
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         T, b, H, N = span.T, self.block, self.heads, -(-span.T // self.block)
         if self.causal:
             scores, entries, rows = self.pooling(span), N * (N - 1) // 2, N - 1
@@ -92,7 +92,7 @@ class Sinkhorn(Sorter, ChosenByText):
         if lengths is not None:
             has_tokens = torch.arange(z.shape[2], device=k.device) * self.block < lengths[:, None]
             keep = keep & (has_tokens[:, :, None] & has_tokens[:, None])[:, None]
-        return sinkhorn.balanced(z, keep, self.config.turns)
+        return sinkhorn.balance_matrix(z, keep, self.config.turns)
 
     def _text_scores(self, k: Tensor, lengths: Lengths | None) -> Tensor:
         """z (B, H, N, N) from the mean key of each block, without the padding after `lengths` (B,)."""

@@ -4,11 +4,12 @@
     fixed       A⁽¹⁾_i = {j ≤ i: ⌊j/l⌋ = ⌊i/l⌋},           A⁽²⁾_i = {j ≤ i: j mod l ∈ {l - c, …, l - 1}}
     y_i = Σ_{j∈S_i} a_ij v_j W_out,   a_ij = softmax over j ∈ S_i of q_i · k_j / √K
 
-S is A⁽¹⁾ and A⁽²⁾ in alternate layers (`layers`), their union (`merged`), or A⁽¹⁾ in half of the heads (`heads`). Two
-steps lead from any token to any other before it. Code: l is `length`, c is `summary`.
+S is A⁽¹⁾ and A⁽²⁾ in alternate layers (`layers`), their union (`merge_parts`), or A⁽¹⁾ in half of the heads (`heads`).
+Two steps lead from any token to any other before it. Code: l is `length`, c is `summary`.
 
 Source: Child et al., arXiv:1904.10509, section 4; the paper has l 128 with c 8 to 32, and l near √T for pictures. Seed
-002 prints A⁽²⁾ without j ≤ i. With `fixed`, a token before the first summary has the output 0 where S is A⁽²⁾ alone.
+002 prints A⁽²⁾ without j ≤ i. With `fixed_parts`, a token before the first summary has the output 0 where S is A⁽²⁾
+alone.
 """
 
 from typing import ClassVar, Literal
@@ -19,7 +20,7 @@ from typing_extensions import override
 from seqloom.core.layer import Layer
 from seqloom.core.mixer_config import register
 from seqloom.mixers.patterned import PatternAttention, PatternConfig
-from seqloom.ops.attention.patterns import Pattern, fixed, merged, strided
+from seqloom.ops.attention.patterns import Pattern, fixed_parts, merge_parts, strided_parts
 
 
 @register
@@ -57,10 +58,10 @@ class SparseConfig(PatternConfig):
 
     @override
     def make(self, layer: Layer) -> PatternAttention:
-        parts = strided(self.length) if self.pattern == "strided" else fixed(self.length, self.summary)
+        parts = strided_parts(self.length) if self.pattern == "strided" else fixed_parts(self.length, self.summary)
         patterns_by_use: dict[str, list[Pattern]] = {
             "layers": [parts[layer.number % 2]] * self.heads,
-            "merged": [merged(parts)] * self.heads,
+            "merged": [merge_parts(parts)] * self.heads,
             "heads": [parts[2 * head // self.heads] for head in range(self.heads)],
         }
         return self.causal(layer, patterns_by_use[self.use])

@@ -25,15 +25,15 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View, of_heads
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.attention import attend, banded, weights
+from seqloom.ops.attention import attend, band_pattern, weights
 from seqloom.ops.attention.reference import price
 from seqloom.ops.past import ring
 from seqloom.positions.transformer_xl import TransformerXL
@@ -59,28 +59,28 @@ class TransformerXLAttention(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"x": Entry((self.M, self.dim))}
+    def state_spec(self) -> StateSpec:
+        return {"x": StateEntry((self.M, self.dim))}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         if state is None:
-            q, k, v = self._projected(x, x)
-            q, scores = self._scored(q, x.shape[1])
-            return self._out(attend(q, k, v, pattern=banded(self.M + 1), **scores)), {}
-        filled = ring.filled(self.M, length_of(state))
+            q, k, v = self._project(x, x)
+            q, scores = self._change_scores(q, x.shape[1])
+            return self._out(attend(q, k, v, pattern=band_pattern(self.M + 1), **scores)), {}
+        filled = ring.count_filled(self.M, length_of(state))
         now = state["length"][:, None] + torch.arange(x.shape[1], device=x.device)
         then = torch.cat([ring.times(self.M, state["length"])[:, :filled], now], 1)
-        q, k, v = self._projected(x, torch.cat([state["x"][:, :filled].to(x.dtype), x], 1))
-        q, scores = self._scored(q, then.shape[1])
-        y = attend(q, k, v, pattern=banded(self.M + 1), query_time=now, key_time=then, **scores)
+        q, k, v = self._project(x, torch.cat([state["x"][:, :filled].to(x.dtype), x], 1))
+        q, scores = self._change_scores(q, then.shape[1])
+        y = attend(q, k, v, pattern=band_pattern(self.M + 1), query_time=now, key_time=then, **scores)
         return self._out(y), {"x": ring.write(state["x"], state["length"], x, lengths)}
 
     @override
-    def views(self, x: Stream) -> list[View]:
-        q, k, _ = self._projected(x[:1], x[:1])
-        q, scores = self._scored(q, x.shape[1])
-        return of_heads(weights(q, k, pattern=banded(self.M + 1), **scores)[0])
+    def plots(self, x: Stream) -> list[View]:
+        q, k, _ = self._project(x[:1], x[:1])
+        q, scores = self._change_scores(q, x.shape[1])
+        return of_heads(weights(q, k, pattern=band_pattern(self.M + 1), **scores)[0])
 
     @override
     def reset(self, std: float) -> None:
@@ -91,11 +91,11 @@ class TransformerXLAttention(PackedMixer):
     @property
     @override
     def parts(self) -> list[nn.Module]:
-        """The parts with prices of their own: positions are priced in `chain`."""
+        """The parts with prices of their own: positions are priced in `price_terms`."""
         return [part for part in super().parts if part is not self.position]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         """Each input is counted as projected once, as in a whole text, although pieces project the memory again."""
         reach = min(span.T, self.M + 1)
         distances = reach - (min(span.T - 1, self.M + 1) if span.per == "token" else 0)
@@ -103,12 +103,12 @@ class TransformerXLAttention(PackedMixer):
         position = self.position.price(span, terms, distances)
         return self.w_kv, position, price(span.rows, terms, self.dim, self.heads), self.w_out
 
-    def _projected(self, x: Stream, inputs: Float[Tensor, "B N D"]) -> tuple[Tensor, Tensor, Tensor]:
+    def _project(self, x: Stream, inputs: Float[Tensor, "B N D"]) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, H, T, K) of x, keys and values (B, H, N, K) of the memory and x together."""
         k, v = self.w_kv(inputs).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
         return self.w_q(x).unflatten(-1, (self.heads, -1)).transpose(1, 2), k, v
 
-    def _scored(self, q: Tensor, keys: int) -> tuple[Tensor, dict[str, Any]]:
+    def _change_scores(self, q: Tensor, keys: int) -> tuple[Tensor, dict[str, Any]]:
         """The queries plus u, and the argument of `attend` that changes scores by the distances within `keys` keys."""
         relation = self.position(min(keys - 1, self.M), 0, False)
         return q + relation.query.to(q.dtype), {"score_change": relation.score_change}

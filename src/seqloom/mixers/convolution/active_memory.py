@@ -28,11 +28,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, sigmoid
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
@@ -57,10 +57,10 @@ class GatedConvolution(Mixer, ABC):
         self._initialize()
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         return [taps.view(self.w)]
 
-    def priced(self, span: Span, summed: Cost) -> Iterable[Cost | nn.Module]:
+    def price_with(self, span: Span, summed: Cost) -> Iterable[Cost | nn.Module]:
         """The chain, with the price of one convolution."""
         n = span.rows * self.dim
         bias = Cost(add=n, path=("addition",))
@@ -84,12 +84,12 @@ class ActiveMemory(GatedConvolution, PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        past = Entry((self.kernel - 1, self.dim))
+    def state_spec(self) -> StateSpec:
+        past = StateEntry((self.kernel - 1, self.dim))
         return {"x": past, "kept": past}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         g_logits, x_entry = window.carry(x, self.w_g, state, "x", lengths)
         r_logits, _ = window.carry(x, self.w_r, state, "x", lengths)
         g = torch.sigmoid(g_logits + self.b_g)
@@ -99,7 +99,7 @@ class ActiveMemory(GatedConvolution, PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # as in `read`; the first call must not overwrite the ring of x, which the second one reads
+        # as in `mix`; the first call must not overwrite the ring of x, which the second one reads
         length = length_of(state)
         r_logits, _ = window.advance(x, self.w_r, state["x"], length, False)
         g_logits, past = window.advance(x, self.w_g, state["x"], length, reuse)
@@ -109,8 +109,8 @@ class ActiveMemory(GatedConvolution, PackedMixer):
         return g * x + (1 - g) * torch.tanh(summed + self.b), {"x": past, "kept": kept}
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        return self.priced(span, taps.price(span, self.dim, self.kernel, self.dim))
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
+        return self.price_with(span, taps.price(span, self.dim, self.kernel, self.dim))
 
 
 @final
@@ -120,14 +120,16 @@ class BidirectionalActiveMemory(GatedConvolution, BidirectionalMixer):
     traits = Traits(causal="never", streams=False, state="none")
 
     @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
-        g = torch.sigmoid(centered.centered(x, self.w_g) + self.b_g)
-        r = torch.sigmoid(centered.centered(x, self.w_r) + self.b_r)
-        return g * x + (1 - g) * torch.tanh(centered.centered(r * x, self.w) + self.b)  # x is 0 at padding, so r ∘ x is
+    def mix(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        g = torch.sigmoid(centered.sum_centered(x, self.w_g) + self.b_g)
+        r = torch.sigmoid(centered.sum_centered(x, self.w_r) + self.b_r)
+        return g * x + (1 - g) * torch.tanh(
+            centered.sum_centered(r * x, self.w) + self.b
+        )  # x is 0 at padding, so r ∘ x is
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        return self.priced(span, centered.price(span, self.dim, self.kernel // 2 + 1, self.dim))
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
+        return self.price_with(span, centered.price(span, self.dim, self.kernel // 2 + 1, self.dim))
 
 
 @register

@@ -22,11 +22,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, softmax
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
@@ -52,13 +52,13 @@ class DynamicTaps(Mixer, ABC):
         self.w_taps = Linear(dim, heads * kernel, bias=False)
 
     @override
-    def views(self, x: Stream) -> list[View]:
-        p = self._taps(gated_unit.gated(self.w_in(x[:1])))[0, :, 0]
+    def plots(self, x: Stream) -> list[View]:
+        p = self._taps(gated_unit.gate_halves(self.w_in(x[:1])))[0, :, 0]
         return [
             View("taps of head 0", "the weight that each token gives the input at each lag", ("position", "lag"), p)
         ]
 
-    def priced(self, span: Span, summed: Cost) -> Iterable[Cost | nn.Module]:
+    def price_with(self, span: Span, summed: Cost) -> Iterable[Cost | nn.Module]:
         """The chain around the price of the sum."""
         tap_price = softmax(span.rows * self.heads, self.kernel)
         return self.w_in, gated_unit.price(span.rows * self.dim), self.w_taps, tap_price, summed, self.w_out
@@ -69,7 +69,7 @@ class DynamicTaps(Mixer, ABC):
         return p
 
 
-def added(y: Tensor, p: Tensor, z: Tensor, first: int) -> Tensor:
+def add_scaled(y: Tensor, p: Tensor, z: Tensor, first: int) -> Tensor:
     """y (B, T, H, D/H) plus p ∘ z at the positions of z, from `first` on, for taps p (B, T, H, 1).
 
     A new tensor, since a transform may have made a constant of y.
@@ -87,8 +87,8 @@ class DynamicConv(DynamicTaps, PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"past": Entry((self.reach, self.dim))}
+    def state_spec(self) -> StateSpec:
+        return {"past": StateEntry((self.reach, self.dim))}
 
     @property
     def reach(self) -> int:
@@ -96,16 +96,16 @@ class DynamicConv(DynamicTaps, PackedMixer):
         return (self.kernel - 1) * self.dilation
 
     @override
-    def read(
+    def mix(
         self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
     ) -> tuple[Stream, Entries]:
-        u = gated_unit.gated(self.w_in(x))
+        u = gated_unit.gate_halves(self.w_in(x))
         p = self._taps(u)
         if state is None:
-            return self.w_out(self._summed(u, p, u[:, :0])), {}
+            return self.w_out(self._sum_taps(u, p, u[:, :0])), {}
         length = length_of(state)
-        past = ring.latest(state["past"], length.tokens, ring.filled(self.reach, length))
-        y = self._summed(u, p, past.to(u.dtype))
+        past = ring.latest(state["past"], length.tokens, ring.count_filled(self.reach, length))
+        y = self._sum_taps(u, p, past.to(u.dtype))
         if reuse:
             new_ring = ring.write_(state["past"], length.tokens, u[:, 0].detach())
         else:
@@ -114,14 +114,14 @@ class DynamicConv(DynamicTaps, PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y, entries = self.read(x[:, None], state, reuse=reuse)  # with `reuse` the ring is written in place
+        y, entries = self.mix(x[:, None], state, reuse=reuse)  # with `reuse` the ring is written in place
         return y[:, 0], entries
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        return self.priced(span, taps.price(span, self.dim, self.kernel, dilation=self.dilation))
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
+        return self.price_with(span, taps.price(span, self.dim, self.kernel, dilation=self.dilation))
 
-    def _summed(self, u: Tensor, p: Tensor, past: Tensor) -> Tensor:
+    def _sum_taps(self, u: Tensor, p: Tensor, past: Tensor) -> Tensor:
         """Σ_k p_{t,k} ∘ u_{t-kδ} for u (B, T, D), taps p (B, T, H, K) and inputs `past` (B, P, D) before u."""
         T, P = u.shape[1], past.shape[1]
         p = p.unsqueeze(-1)
@@ -135,7 +135,7 @@ class DynamicConv(DynamicTaps, PackedMixer):
         for k in range(1, count):
             lag = k * self.dilation
             first = max(lag - P, 0)  # the first position that has an input at this lag
-            y = added(y, p[:, :, :, k], z[:, P + first - lag : P + T - lag], first)
+            y = add_scaled(y, p[:, :, :, k], z[:, P + first - lag : P + T - lag], first)
         return y.flatten(2)
 
 
@@ -146,19 +146,19 @@ class BidirectionalDynamicConv(DynamicTaps, BidirectionalMixer):
     traits = NEVER
 
     @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
-        u = gated_unit.gated(self.w_in(x))
+    def mix(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        u = gated_unit.gate_halves(self.w_in(x))
         p = self._taps(u)
         if lengths is not None:
             u = torch.where(within(lengths, x.shape[1])[:, :, None], u, 0.0)
-        y: Tensor = self.w_out(self._summed(u, p))
+        y: Tensor = self.w_out(self._sum_taps(u, p))
         return y
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        return self.priced(span, centered.price(span, self.dim, (self.kernel + 1) // 2, dilation=self.dilation))
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
+        return self.price_with(span, centered.price(span, self.dim, (self.kernel + 1) // 2, dilation=self.dilation))
 
-    def _summed(self, u: Tensor, p: Tensor) -> Tensor:
+    def _sum_taps(self, u: Tensor, p: Tensor) -> Tensor:
         """Σ_k p_{t,k} ∘ u_{t-(k-(K-1)/2)δ} for u (B, T, D) and taps p (B, T, H, K)."""
         T, middle, p = u.shape[1], self.kernel // 2, p.unsqueeze(-1)
         z = u.unflatten(-1, (self.heads, -1))  # (B, T, H, D/H)
@@ -167,7 +167,7 @@ class BidirectionalDynamicConv(DynamicTaps, BidirectionalMixer):
             lag = (k - middle) * self.dilation
             first, last = max(lag, 0), T + min(lag, 0)  # the positions whose input at this lag is in the sequence
             if lag and first < last:
-                y = added(y, p[:, :, :, k], z[:, first - lag : last - lag], first)
+                y = add_scaled(y, p[:, :, :, k], z[:, first - lag : last - lag], first)
         return y.flatten(2)
 
 

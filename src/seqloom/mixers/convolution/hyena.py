@@ -23,11 +23,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
@@ -72,13 +72,13 @@ class Hyena(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        long = Entry((self.shape.context - 1, self.dim))
-        short = Entry((len(self.short) - 1, self.short.shape[1]))
+    def state_spec(self) -> StateSpec:
+        long = StateEntry((self.shape.context - 1, self.dim))
+        short = StateEntry((len(self.short) - 1, self.short.shape[1]))
         return {"short": short, **{f"z_{n}": long for n in range(1, self.order + 1)}}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         h = self._taps_of(state, x.shape[1])
         streams, entries = exact.carry(self.in_proj(x), self.short, state, "short", lengths)
         z, *gates = streams.chunk(self.order + 1, -1)
@@ -90,7 +90,7 @@ class Hyena(PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # the equation of `read` for one token, with rings that are written in place
+        # the equation of `mix` for one token, with rings that are written in place
         h = self._taps_of(state, 1)
         length, entries = length_of(state), {}
         streams, entries["short"] = window.advance(self.in_proj(x), self.short, state["short"], length, reuse)
@@ -101,7 +101,7 @@ class Hyena(PackedMixer):
         return self.out_proj(z), entries
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         meaning, axes = "the weight of a channel's own z^{} at each lag", ("lag", "channel")
         long = enumerate(self._filters(0, self.shape.context), 1)
         short = View("short taps", "the weight of v and of each gate at each lag", ("lag", "projection"), self.short)
@@ -113,7 +113,7 @@ class Hyena(PackedMixer):
         return [self.in_proj, self.out_proj]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         D, N, L = self.dim, self.order, self.shape.context
         widths = [self.filter_in.in_features, *(layer.out_features for layer in self._network)]
         filter_price = price(span, L, D, N, widths)  # each tap is computed once, at the first token that it reaches

@@ -22,11 +22,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, softmax
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
@@ -62,7 +62,7 @@ class LightweightTaps(Mixer, ABC):
         return [{"params": [self.w_in.weight, self.w_out.weight]}, {"params": [self.w], "weight_decay": 0.0}]
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         return [View("taps", "the weight of the input at each lag", ("lag", "head"), self.w.softmax(0))]
 
     @torch.no_grad()
@@ -79,12 +79,12 @@ class LightweightConv(LightweightTaps, PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"past": Entry(((self.kernel - 1) * self.dilation, self.dim))}
+    def state_spec(self) -> StateSpec:
+        return {"past": StateEntry(((self.kernel - 1) * self.dilation, self.dim))}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        u = gated_unit.gated(self.w_in(x))
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        u = gated_unit.gate_halves(self.w_in(x))
         p = self._taps(u)
         if self.dilation == 1:
             y, entries = window.carry(u, p, state, "past", lengths)
@@ -94,8 +94,8 @@ class LightweightConv(LightweightTaps, PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # as in `read`; the ring is neither put in order nor, with `reuse`, copied
-        u = gated_unit.gated(self.w_in(x))
+        # as in `mix`; the ring is neither put in order nor, with `reuse`, copied
+        u = gated_unit.gate_halves(self.w_in(x))
         p = self._taps(u[:, None])
         if self.dilation == 1:
             y, past = window.advance(u, p, state["past"], length_of(state), reuse)
@@ -104,7 +104,7 @@ class LightweightConv(LightweightTaps, PackedMixer):
         return self.w_out(y), {"past": past}
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         D, H, K = self.dim, self.heads, self.kernel
         tap_price = softmax(span.rows * H, K).parallel()  # priced per token, as in a step
         summed = taps.price(span, D, K, dilation=self.dilation)
@@ -126,16 +126,16 @@ class BidirectionalLightweightConv(LightweightTaps, BidirectionalMixer):
     traits = NEVER
 
     @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
-        u = gated_unit.gated(self.w_in(x))
+    def mix(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        u = gated_unit.gate_halves(self.w_in(x))
         if lengths is not None:
             u = torch.where(within(lengths, x.shape[1])[:, :, None], u, 0.0)
         p = self.w.softmax(0).repeat_interleave(self.dim // self.heads, 1)
-        y: Tensor = self.w_out(dilated.dilated(u, p, self.dilation, around=True))
+        y: Tensor = self.w_out(dilated.sum_dilated(u, p, self.dilation, around=True))
         return y
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         tap_price = softmax(self.heads * min(span.T, 1), self.kernel).parallel()
         summed = centered.price(span, self.dim, (self.kernel + 1) // 2, dilation=self.dilation)
         return self.w_in, gated_unit.price(span.rows * self.dim), tap_price, summed, self.w_out

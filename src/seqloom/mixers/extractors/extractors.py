@@ -38,11 +38,11 @@ from typing_extensions import override
 from seqloom.core.arguments import deviation
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
@@ -78,7 +78,7 @@ class Extraction(Mixer, ABC):
         super().reset(std)
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         extracted = self._extraction(span, taps.products_per_tap(self.w_ext))
         adjusted = Cost(mul=span.rows * self.dim, path=("multiplication",)) if self.w_adj is not None else None
         return self.w_in, extracted, adjusted, self.w_out
@@ -88,7 +88,7 @@ class Extraction(Mixer, ABC):
         """The price of the sum over lags, with this many products per tap and output channel."""
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         return [taps.view(self.w_ext)]
 
 
@@ -103,11 +103,11 @@ class Extractor(Extraction, PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
+    def state_spec(self) -> StateSpec:
         return online.entries(self.context, self.dim)  # rings of the last L-1 inputs and of the next L-1 sums
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         z = x if self.w_in is None else self.w_in(x)
         e, entries = online.carry(z, self.w_ext, state, lengths)
         e = e / self._root(e.shape[1], state, e.dtype) if self.scaled else e
@@ -117,7 +117,7 @@ class Extractor(Extraction, PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # as in `read`; `online.advance` has summed all lags but 0 before this token
+        # as in `mix`; `online.advance` has summed all lags but 0 before this token
         w_in, w_adj, w_out = self.w_in, self.w_adj, self.w_out
         z = x if w_in is None else w_in(x)
         e, entries = online.advance(z, self.w_ext, state, reuse)
@@ -147,9 +147,9 @@ class BidirectionalExtractor(Extraction, BidirectionalMixer):
     sides = 2
 
     @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+    def mix(self, x: Stream, lengths: Lengths | None = None) -> Stream:
         z = x if self.w_in is None else self.w_in(x)
-        e = centered.centered(z, self.w_ext)
+        e = centered.sum_centered(z, self.w_ext)
         y = e if self.w_adj is None else self.w_adj(x) * e
         return y if self.w_out is None else self.w_out(y)
 
@@ -158,7 +158,7 @@ class BidirectionalExtractor(Extraction, BidirectionalMixer):
         return centered.price(span, self.dim, self.context, products)
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         return [centered.view(self.w_ext)]
 
 

@@ -27,15 +27,15 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.state_space.diagonal_states import filtered, kernel, respond
+from seqloom.ops.state_space.diagonal_states import filter_sequence, kernel, respond
 from seqloom.ops.state_space.diagonal_states.reference import price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -76,15 +76,15 @@ class ModalExtractor(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"h": Entry((self.dim, self.order, 2), "wide")}
+    def state_spec(self) -> StateSpec:
+        return {"h": StateEntry((self.dim, self.order, 2), "wide")}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         z = x if self.w_in is None else self.w_in(x)
         entries: Entries = {}
         if state is None:
-            summed = filtered(z.to(self._compute_dtype), self._system)
+            summed = filter_sequence(z.to(self._compute_dtype), self._system)
         else:
             h = torch.view_as_complex(state["h"])
             summed, h = respond(z.to(self._compute_dtype), self._system, h, lengths=lengths)
@@ -95,7 +95,7 @@ class ModalExtractor(PackedMixer):
         return out, entries
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         taps = self.taps(x.shape[1])
         taps_axes: tuple[str, ...] = ("lag", "channel")
         wave_axes: tuple[str, ...] = ("channel", "wave")
@@ -118,7 +118,7 @@ class ModalExtractor(PackedMixer):
         return w
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         n, waves = span.rows * self.dim, span.rows * self.log_rate.numel()
         rate = Cost(exp=waves, other=waves, path=("exponentiation",))  # -e^a, priced per token, as in a step
         direct = Cost(mul=n, add=n, path=("addition",))  # d z

@@ -45,7 +45,7 @@ class FNet(BidirectionalMixer):
         self.register_buffer("like", torch.empty(0))  # holds the dtype and the device
 
     @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+    def mix(self, x: Stream, lengths: Lengths | None = None) -> Stream:
         y = fourier(x, lengths)
         if not self.scaled:
             return y
@@ -53,7 +53,7 @@ class FNet(BidirectionalMixer):
         return y / (n * self.dim) ** 0.5
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         divided = Cost(div=span.rows * self.dim, path=("division",)) if self.scaled else None
         return price(span.rows, self.dim), divided
 

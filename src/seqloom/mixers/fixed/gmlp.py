@@ -30,11 +30,11 @@ from typing_extensions import override
 from seqloom.core import cost
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
@@ -100,7 +100,7 @@ class SpatialGate(Mixer, ABC):
         a: Tensor = self.w_a(attend(q[:, None], k[:, None], v[:, None], **options)[:, 0])
         return a
 
-    def priced(self, span: Span, summed: Cost, terms: int) -> Iterable[Cost | nn.Module | None]:
+    def price_with(self, span: Span, summed: Cost, terms: int) -> Iterable[Cost | nn.Module | None]:
         """The chain, with the price of the sum over positions and the pairs that attention scores."""
         rows, n = span.rows, span.rows * self.width
         attention = attention_price(rows, terms, self.A, 1).parallel() if self.A else None
@@ -126,19 +126,19 @@ class GMLP(SpatialGate, PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        gate = Entry((0, self.width), grows=True, max_slots=self.context)
+    def state_spec(self) -> StateSpec:
+        gate = StateEntry((0, self.width), grows=True, max_slots=self.context)
         sums = online.entries(self.context, self.width) if self.toeplitz else {"gate": gate}
-        cache = Entry((0, self.A), grows=True, max_slots=self.context)
+        cache = StateEntry((0, self.A), grows=True, max_slots=self.context)
         return {**sums, **({"k": cache, "v": cache} if self.A else {})}
 
     @override
-    def read(
+    def mix(
         self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
     ) -> tuple[Stream, Entries]:
         """Raises ValueError beyond `longest` positions; without a state, dropped positions count too."""
         u, v = self.halves(x)
-        s, entries = self._summed(v, state, lengths, reuse)
+        s, entries = self._sum_positions(v, state, lengths, reuse)
         if self.A:
             a, cached = self._attention(x, state, lengths, reuse)
             s, entries = s + a, {**entries, **cached}
@@ -146,20 +146,22 @@ class GMLP(SpatialGate, PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y, entries = self.read(x[:, None], state, reuse=reuse)  # a cache that grows cannot be copied into the old one
+        y, entries = self.mix(x[:, None], state, reuse=reuse)  # a cache that grows cannot be copied into the old one
         return y[:, 0], entries
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         T = x.shape[1]
         return [taps.view(self.w) if self.toeplitz else _view(self.w[:T, :T].tril())]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         summed = taps.price(span, self.width, self.context) if self.toeplitz else price(span, self.width)
-        return self.priced(span, summed, span.terms())
+        return self.price_with(span, summed, span.terms())
 
-    def _summed(self, v: Tensor, state: State | None, lengths: Lengths | None, reuse: bool) -> tuple[Tensor, Entries]:
+    def _sum_positions(
+        self, v: Tensor, state: State | None, lengths: Lengths | None, reuse: bool
+    ) -> tuple[Tensor, Entries]:
         """s without attention (B, T, E/2), and the entries of its state."""
         if self.toeplitz:
             if state is not None and v.shape[1] == 1 and lengths is None:
@@ -194,7 +196,7 @@ class BidirectionalGMLP(SpatialGate, BidirectionalMixer):
         self.traits = replace(NEVER, longest=self.longest)
 
     @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+    def mix(self, x: Stream, lengths: Lengths | None = None) -> Stream:
         """Raises ValueError beyond `longest` positions; dropped ones count as well."""
         if self.longest is not None:
             positions("gmlp", self.longest, x)
@@ -202,7 +204,7 @@ class BidirectionalGMLP(SpatialGate, BidirectionalMixer):
         u, v = self.halves(x)
         if lengths is not None:
             v = torch.where(within(lengths, T)[:, :, None], v, 0.0)
-        summed = centered.centered(v, self.w) if self.toeplitz else self.w[:T, :T] @ v
+        summed = centered.sum_centered(v, self.w) if self.toeplitz else self.w[:T, :T] @ v
         s = summed + self.b[:T, None]  # with `toeplitz` b is one number
         if self.A:
             time = torch.arange(T, device=x.device)
@@ -211,18 +213,18 @@ class BidirectionalGMLP(SpatialGate, BidirectionalMixer):
         return self.w_out(u * s)
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         T = x.shape[1]
         return [centered.view(self.w) if self.toeplitz else _view(self.w[:T, :T])]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         T, H = span.rows, self.width
         if self.toeplitz:
             summed = centered.price(span, H, self.context)
         else:
             summed = Cost(mul=T * T * H, add=T * max(T - 1, 0) * H, path=("multiplication", "cumulation"))
-        return self.priced(span, summed, T * T)
+        return self.price_with(span, summed, T * T)
 
 
 def _view(w: Tensor) -> View:

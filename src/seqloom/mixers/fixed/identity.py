@@ -32,7 +32,7 @@ class Identity(PackedMixer):
         self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(2))
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         return self.w_out(self.w_v(x)), {}
 
 

@@ -92,14 +92,14 @@ class Linformer(BidirectionalMixer):
                 module.init()
 
     @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+    def mix(self, x: Stream, lengths: Lengths | None = None) -> Stream:
         T = x.shape[1]
         if self.context < T:
             raise ValueError(f"linformer mixes at most {self.context} tokens, not {T}: build it with a larger context")
         mixtures = self.mixtures
         q = self._by_head(self.w_q(x))
-        k = self._mixed(self.w_k(x), None if mixtures is None else mixtures.keys, lengths)
-        v = self._mixed(self.w_v(x), None if mixtures is None else mixtures.for_values, lengths)
+        k = self._mix_landmarks(self.w_k(x), None if mixtures is None else mixtures.keys, lengths)
+        v = self._mix_landmarks(self.w_v(x), None if mixtures is None else mixtures.for_values, lengths)
         y = attend(q, k, v, pattern=everywhere, key_time=self._time(k, lengths))
         out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))
         return out
@@ -110,7 +110,7 @@ class Linformer(BidirectionalMixer):
         return cast(Landmarks | None, self.own if self.own is not None else self.shared)
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         mixtures = self.shared if self.mixtures is None else self.mixtures
         if mixtures is None or self.config.projection != "linear":
             return []
@@ -126,7 +126,7 @@ class Linformer(BidirectionalMixer):
         ]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         T, D, method = span.rows, self.dim, self.config.projection
         if method == "linear":
             N = self.landmarks
@@ -135,13 +135,13 @@ class Linformer(BidirectionalMixer):
             N, mixed = -(-T // self.width), stretches.price(T, D, self.width, method)
         return self.w_k, mixed, mixed.parallel(), price(T, T * N, D, self.heads), self.w_out
 
-    def _mixed(self, x: Tensor, mixture: Tensor | None, lengths: Lengths | None) -> Tensor:
+    def _mix_landmarks(self, x: Tensor, mixture: Tensor | None, lengths: Lengths | None) -> Tensor:
         """The landmarks (B, H, N, K) of keys or values x (B, T, D)."""
         method = self.config.projection
         if method == "linear":
             assert mixture is not None
             return mixture[:, :, : x.shape[1]] @ self._by_head(x)
-        return self._by_head(stretches.reduced(x, self.width, method, mixture, lengths))
+        return self._by_head(stretches.pool_stretches(x, self.width, method, mixture, lengths))
 
     def _time(self, k: Tensor, lengths: Lengths | None) -> Tensor | None:
         """Key times (B, N), negative for the landmarks of stretches without a token; None if there are none."""
@@ -203,7 +203,7 @@ class LinformerConfig(MixerConfig):
         return 1 if self.last_k in (None, self.k) else depth
 
     @override
-    def shared(self, layer: Layer) -> nn.Module | None:
+    def shared_module(self, layer: Layer) -> nn.Module | None:
         return self.mixtures(layer) if self.share == "layers" else None
 
     def mixtures(self, layer: Layer) -> Landmarks | None:

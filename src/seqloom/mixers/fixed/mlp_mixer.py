@@ -28,11 +28,11 @@ from typing_extensions import override
 from seqloom.core import cost
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
@@ -77,12 +77,12 @@ class MLPMixer(TokenMLP, PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
+    def state_spec(self) -> StateSpec:
         sizes = {"x": self.dim, "h": self.expand * self.dim}
-        return {name: Entry((0, size), grows=True, max_slots=self.context) for name, size in sizes.items()}
+        return {name: StateEntry((0, size), grows=True, max_slots=self.context) for name, size in sizes.items()}
 
     @override
-    def read(
+    def mix(
         self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
     ) -> tuple[Stream, Entries]:
         """Raises ValueError beyond `context` positions; without a state, positions that are dropped count as well."""
@@ -97,19 +97,19 @@ class MLPMixer(TokenMLP, PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y, entries = self.read(x[:, None], state, reuse=reuse)  # a cache that grows cannot be copied into the old one
+        y, entries = self.mix(x[:, None], state, reuse=reuse)  # a cache that grows cannot be copied into the old one
         return y[:, 0], entries
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         T, n = x.shape[1], self.expand * x.shape[1]
         unit, position = torch.arange(n, device=x.device) // self.expand, torch.arange(T, device=x.device)
         first = torch.where(position <= unit[:, None], self.w_1[:n, :T], 0.0)
         second = torch.where(unit <= position[:, None], self.w_2[:T, :n], 0.0)
-        return _views(first, second)
+        return _plots(first, second)
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         n, units = span.rows * self.dim, span.rows * self.dim * self.expand
         first, second = (price(span, self.dim, *sizes) for sizes in ((1, self.expand), (self.expand, 1)))
         return first, _bias_price(units), cost.gelu(units), second, _bias_price(n)
@@ -133,7 +133,7 @@ class BidirectionalMLPMixer(TokenMLP, BidirectionalMixer):
         self.traits = replace(NEVER, longest=context)
 
     @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+    def mix(self, x: Stream, lengths: Lengths | None = None) -> Stream:
         """Raises ValueError beyond `context` positions; dropped ones count as well."""
         positions("mlp_mixer", self.context, x)
         T = x.shape[1]
@@ -141,11 +141,11 @@ class BidirectionalMLPMixer(TokenMLP, BidirectionalMixer):
         return self.w_2[:T] @ h + self.b_2[:T, None]
 
     @override
-    def views(self, x: Stream) -> list[View]:
-        return _views(self.w_1[:, : x.shape[1]], self.w_2[: x.shape[1]])
+    def plots(self, x: Stream) -> list[View]:
+        return _plots(self.w_1[:, : x.shape[1]], self.w_2[: x.shape[1]])
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         T, S, D = span.rows, len(self.w_1), self.dim
         first = Cost(mul=S * T * D, add=S * max(T - 1, 0) * D, path=("multiplication", "cumulation"))
         second = Cost(mul=T * S * D, add=T * (S - 1) * D, path=("multiplication", "cumulation"))
@@ -158,7 +158,7 @@ def _bias_price(count: int) -> Cost:
     return Cost(add=count, path=("addition",))
 
 
-def _views(w_1: Tensor, w_2: Tensor) -> list[View]:
+def _plots(w_1: Tensor, w_2: Tensor) -> list[View]:
     """The views of w_1 (S, T) and w_2 (T, S)."""
     return [
         View("first layer", "the weight of the input at each position", ("unit", "position"), w_1),

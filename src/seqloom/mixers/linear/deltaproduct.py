@@ -70,7 +70,7 @@ class DeltaProduct(DeltaHeads):
         return None if self.w_g is None else self.w_g(x)
 
     @override
-    def mix(self, x: Stream, qkv: Stream, S: Tensor | None, lengths: Lengths | None) -> tuple[Tensor, Tensor]:
+    def apply_rule(self, x: Stream, qkv: Stream, S: Tensor | None, lengths: Lengths | None) -> tuple[Tensor, Tensor]:
         q, k, v = qkv.split(self.sizes, -1)
         q = unit(q.unflatten(-1, (self.heads, self.K))).transpose(1, 2) / self.K**0.5
         k = unit(k.unflatten(-1, (self.steps, self.heads, self.K))).permute(0, 3, 1, 2, 4)  # (B, H, T, n, K)
@@ -86,7 +86,7 @@ class DeltaProduct(DeltaHeads):
         return self.strength(x).unflatten(-1, (self.steps, self.value_heads))
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         strengths, axes = self._strengths(x[0]), ("token", "head")
         meaning = "how much of what a key reads is replaced: β"
         names = ["write"] if self.steps == 1 else [f"write of step {j + 1}" for j in range(self.steps)]
@@ -94,7 +94,7 @@ class DeltaProduct(DeltaHeads):
         return [*self.decay_views(x), *writes]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows = span.rows
         queries = Cost(div=rows * self.heads * self.K, path=("division",))
         normalized = unit_price(rows * (1 + self.steps) * self.heads, self.K) + queries

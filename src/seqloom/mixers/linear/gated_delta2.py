@@ -49,7 +49,7 @@ class GatedDelta2(DeltaChannels):
         self.w_w = Linear(dim, dim, bias=False)
 
     @override
-    def mix(self, x: Stream, qkv: Stream, S: Tensor | None, lengths: Lengths | None) -> tuple[Tensor, Tensor]:
+    def apply_rule(self, x: Stream, qkv: Stream, S: Tensor | None, lengths: Lengths | None) -> tuple[Tensor, Tensor]:
         q, k, v = qkv.unflatten(-1, (3, self.heads, self.K)).transpose(1, 3).unbind(2)
         q, k = unit(q) / self.K**0.5, unit(k)
         g = self.log_decay(x)
@@ -64,7 +64,7 @@ class GatedDelta2(DeltaChannels):
         return torch.sigmoid(self.w_w(x))
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         axes = ("token", "channel")
         return [
             *self.decay_views(x),
@@ -73,7 +73,7 @@ class GatedDelta2(DeltaChannels):
         ]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, n, H, K = span.rows, span.rows * self.dim, self.heads, self.K
         normalized = unit_price(2 * rows * H, K) + Cost(div=n, path=("division",))
         strengths = sigmoid(2 * n).parallel() + Cost(mul=n * (self.largest_strength != 1.0))

@@ -20,11 +20,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.head_norm import HeadNorm
 from seqloom.layers.linear import Linear
@@ -53,11 +53,11 @@ class GLA(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"sum": Entry((self.heads, self.dim // 2 // self.heads, self.dim // self.heads), "wide")}
+    def state_spec(self) -> StateSpec:
+        return {"sum": StateEntry((self.heads, self.dim // 2 // self.heads, self.dim // self.heads), "wide")}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
         q = q / q.shape[-1] ** 0.5
         g = self._log_decay(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, T, K)
@@ -65,12 +65,12 @@ class GLA(PackedMixer):
         return self.w_o(self.norm(y, self.w_g(x))), {"sum": new_state}
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         meaning = "how much of its channel of the state a key's channel keeps when a token is read"
         return [View("decay", meaning, ("token", "channel"), self._log_decay(x[0]).exp())]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, H, K = span.rows, self.heads, self.dim // 2 // self.heads
         n = rows * self.dim // 2
         rates = Cost(add=n, div=n, exp=n, other=n, path=("exponentiation", "addition", "division"))  # log σ(·) / τ

@@ -24,11 +24,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, sigmoid, softmax
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
@@ -78,11 +78,11 @@ class HGRN2(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"sum": Entry((self.heads, self.K, self.K), "wide")}
+    def state_spec(self) -> StateSpec:
+        return {"sum": StateEntry((self.heads, self.K, self.K), "wide")}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         g, k = self._gates(x)
         inputs = (silu(self.w_q(x)) / self.K**0.5, k, self.w_i(x), g)
         q, k, v, g = (tensor.unflatten(-1, (self.heads, -1)).transpose(1, 2) for tensor in inputs)  # (B, H, T, K)
@@ -90,12 +90,12 @@ class HGRN2(PackedMixer):
         return self.w_o(self.norm(y.transpose(1, 2).flatten(2))), {"sum": new_state}
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         meaning = "the share of its state that a channel keeps when it reads a token"
         return [View("forget gate", meaning, ("token", "channel"), self._gates(x[0])[0].exp())]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         n = span.rows * self.dim
         gates = Cost(add=2 * n, exp=2 * n, other=2 * n, path=("exponentiation", "addition", "other", "exponentiation"))
         bounds = self.shared.price(span).parallel() if isinstance(self.shared, LowerBounds) and self.layer else Cost()
@@ -131,7 +131,7 @@ class HGRN2Config(MixerConfig):
         return min(2, depth)  # the first layer has no lower bound
 
     @override
-    def shared(self, layer: Layer) -> nn.Module | None:
+    def shared_module(self, layer: Layer) -> nn.Module | None:
         """The table; None if there is only the first layer, which does not use it."""
         return LowerBounds(layer.depth, layer.dim) if layer.depth > 1 else None
 

@@ -25,17 +25,17 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
-from seqloom.core.transforms import transformed
+from seqloom.core.state_spec import StateEntry, StateSpec
+from seqloom.core.transforms import is_transformed
 from seqloom.core.view import View, of_heads
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
-from seqloom.ops.linear_decay import normalised, total
+from seqloom.ops.linear_decay import decay_with_normalizer, total
 from seqloom.ops.linear_decay.reference import price
 from seqloom.ops.linear_decay.weighted import parts, quotient
 
@@ -53,17 +53,17 @@ class LinearFeatures(Mixer, ABC):
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, D, H, K = span.rows, self.dim, self.heads, self.dim // self.heads
         features = Cost(  # of q and k; relu and the bound of φ are counted in `other`
             add=2 * rows * D, exp=2 * rows * D, other=4 * rows * D, path=("exponentiation", "addition")
         )
         divided = Cost(add=rows * H, div=rows * D, path=("addition", "division"))
-        return self.w_q, features, self._summed(rows, H, K, K + 1), divided, self.w_out
+        return self.w_q, features, self._price_sums(rows, H, K, K + 1), divided, self.w_out
 
     @staticmethod
     @abstractmethod
-    def _summed(rows: int, H: int, K: int, V: int) -> Cost:
+    def _price_sums(rows: int, H: int, K: int, V: int) -> Cost:
         """The price of the sums S and z, and of their products with queries."""
 
     def _read(self, s: Tensor, z: Tensor) -> Stream:
@@ -71,7 +71,7 @@ class LinearFeatures(Mixer, ABC):
         y = quotient(s, z + self.eps)
         return self.w_out(y.transpose(1, 2).flatten(2))
 
-    def _projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The features of queries and keys, and the values: (B, H, T, K) each."""
         q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
         return _feature(q), _feature(k), v
@@ -82,24 +82,24 @@ class LinearAttention(LinearFeatures, PackedMixer):
     """Causal linear attention over `dim` channels. State: the sum S with its normalizer (B, H, K, K+1)."""
 
     traits = TRAITS
-    _summed = staticmethod(price)
+    _price_sums = staticmethod(price)
 
     @property
     @override
-    def memory(self) -> Memory:
+    def state_spec(self) -> StateSpec:
         K = self.dim // self.heads
-        return {"sum": Entry((self.heads, K, K + 1), "wide")}
+        return {"sum": StateEntry((self.heads, K, K + 1), "wide")}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        q, k, v = self._projected(x)
-        s, z, new_state = normalised(q, k, v, None, state["sum"] if state else None, lengths=lengths)
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        q, k, v = self._project(x)
+        s, z, new_state = decay_with_normalizer(q, k, v, None, state["sum"] if state else None, lengths=lengths)
         return self._read(s, z), {"sum": new_state}
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         """One view per head of its weights; with several heads, first one of their mean."""
-        q, k, _ = self._projected(x[:1])
+        q, k, _ = self._project(x[:1])
         products = (q @ k.mT)[0].tril()
         return of_heads(products / (products.sum(-1, keepdim=True) + self.eps))
 
@@ -109,11 +109,11 @@ class BidirectionalLinearAttention(LinearFeatures, BidirectionalMixer):
     """Linear attention over whole rows."""
 
     traits = Traits(causal="never", streams=False, state="none")
-    _summed = staticmethod(total.price)
+    _price_sums = staticmethod(total.price)
 
     @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
-        q, k, v = self._projected(x)
+    def mix(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        q, k, v = self._project(x)
         ones = torch.ones_like(v[..., :1])
         sums = total.total(q, k, torch.cat([v, ones], -1), lengths)
         if lengths is not None:  # a row without tokens has 0, and its output is not used
@@ -121,15 +121,15 @@ class BidirectionalLinearAttention(LinearFeatures, BidirectionalMixer):
         return self._read(*parts(sums))
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         """One view per head of its weights; with several heads, first one of their mean."""
-        q, k, _ = self._projected(x[:1])
+        q, k, _ = self._project(x[:1])
         products = (q @ k.mT)[0]
         return of_heads(products / (products.sum(-1, keepdim=True) + self.eps))
 
 
 def _feature(x: Tensor) -> Tensor:
-    if transformed():
+    if is_transformed():
         return x.relu() + x.clamp(max=0.0).exp()
     y: Tensor = _Feature.apply(x)  # type: ignore[no-untyped-call]  # torch does not type apply
     return y

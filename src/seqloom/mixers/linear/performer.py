@@ -30,11 +30,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View, of_heads
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
@@ -66,14 +66,14 @@ class RandomFeatures(Mixer, ABC):
             draws.redraw(self.directions, self.seed, draws.orthogonal)
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, (H, R, K) = span.rows, self.directions.shape
         feature = Cost(div=rows * self.dim, path=("division",)) + features_price(rows, self.kernel, H, R, K)
-        return self.w_q, feature, feature.parallel(), self._averaged(rows, H, self._per_head, K), self.w_out
+        return self.w_q, feature, feature.parallel(), self._price_average(rows, H, self._per_head, K), self.w_out
 
     @staticmethod
     @abstractmethod
-    def _averaged(n: int, H: int, F: int, V: int) -> Cost:
+    def _price_average(n: int, H: int, F: int, V: int) -> Cost:
         """The price of the sums, of their products with queries, and of the division."""
 
     @property
@@ -85,7 +85,7 @@ class RandomFeatures(Mixer, ABC):
         """x (B, T, D) by heads (B, H, T, K)."""
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
-    def _scaled(self, x: Stream) -> tuple[Tensor, Tensor]:
+    def _scale_heads(self, x: Stream) -> tuple[Tensor, Tensor]:
         """q and k (B, H, T, K), divided by K^¼."""
         q, k = (features.exact(self._heads(w(x))) / self.directions.shape[2] ** 0.25 for w in (self.w_q, self.w_k))
         return q, k
@@ -96,17 +96,17 @@ class Performer(RandomFeatures, PackedMixer):
     """Causal random-feature attention over `dim` channels. State: S, z and M."""
 
     traits = TRAITS
-    _averaged = staticmethod(average_price)
+    _price_average = staticmethod(average_price)
 
     @property
     @override
-    def memory(self) -> Memory:
+    def state_spec(self) -> StateSpec:
         """S with z (B, H, F, V+1) and M (B, H)."""
-        s = Entry((self.heads, self._per_head, self.dim // self.heads + 1), "wide")
-        return {"s": s} if self.kernel == "relu" else {"s": s, "peak": Entry((self.heads,), "wide", LOWEST)}
+        s = StateEntry((self.heads, self._per_head, self.dim // self.heads + 1), "wide")
+        return {"s": s} if self.kernel == "relu" else {"s": s, "peak": StateEntry((self.heads,), "wide", LOWEST)}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         v = self._heads(self.w_v(x))
         q, k, log_decay, peak = self._features(x, state, lengths)
         y, s = average(q, k, v, log_decay, state["s"] if state else None, lengths=lengths)
@@ -114,7 +114,7 @@ class Performer(RandomFeatures, PackedMixer):
         return out, {"s": s} if peak is None else {"s": s, "peak": peak}
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         """The weights of each head, after their mean where there are several."""
         q, k, log_decay, _ = self._features(x[:1])
         values = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
@@ -125,7 +125,7 @@ class Performer(RandomFeatures, PackedMixer):
         self, x: Stream, state: State | None = None, lengths: Lengths | None = None
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         """φ(q) and φ(k) (B, H, T, F), and log e^{M_{t-1} - M_t} and M of `positive`: None for the ReLU kernel."""
-        q, k = self._scaled(x)
+        q, k = self._scale_heads(x)
         if self.kernel == "relu":
             return features.relu(q, self.directions), features.relu(k, self.directions), None, None
         return along(q, k, self.directions, self.kernel, state["peak"] if state else None, lengths=lengths)
@@ -136,16 +136,16 @@ class BidirectionalPerformer(RandomFeatures, BidirectionalMixer):
     """Random-feature attention over whole rows."""
 
     traits = Traits(causal="never", streams=False, state="none")
-    _averaged = staticmethod(whole_price)
+    _price_average = staticmethod(whole_price)
 
     @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+    def mix(self, x: Stream, lengths: Lengths | None = None) -> Stream:
         q, k = self._features(x, lengths)
         y = whole(q, k, self._heads(self.w_v(x)), lengths=lengths)
         return self.w_out(y.transpose(1, 2).flatten(2).to(x.dtype))
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         """The weights of each head, after their mean where there are several."""
         q, k = self._features(x[:1])
         values = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
@@ -153,7 +153,7 @@ class BidirectionalPerformer(RandomFeatures, BidirectionalMixer):
 
     def _features(self, x: Stream, lengths: Lengths | None = None) -> tuple[Tensor, Tensor]:
         """φ(q) and φ(k) (B, H, T, F)."""
-        q, k = self._scaled(x)
+        q, k = self._scale_heads(x)
         if self.kernel == "relu":
             return features.relu(q, self.directions), features.relu(k, self.directions)
         q, k = (features.LOGARITHMS[self.kernel](z, self.directions) for z in (q, k))

@@ -25,11 +25,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate, layernorm
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.head_norm import HeadNorm
 from seqloom.layers.linear import Linear
@@ -72,16 +72,16 @@ class Retention(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
+    def state_spec(self) -> StateSpec:
         K = self.dim // self.heads
-        return {"sum": Entry((self.heads, K, 2 * K), "wide")}
+        return {"sum": StateEntry((self.heads, K, 2 * K), "wide")}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         position = torch.arange(x.shape[1], device=x.device)
         if state:
             position = (state["length"][:, None] + position)[:, None]  # (B, 1, T)
-        q, k, v = self._projected(x, position)
+        q, k, v = self._project(x, position)
         y, sums = decay(q, k, v, self.log_decay, state["sum"] if state else None, lengths=lengths)
         if self.norm is not None:
             return self.w_o(self.norm(y, self.w_g(x))), {"sum": sums}
@@ -89,12 +89,12 @@ class Retention(PackedMixer):
         return self.w_o(silu(self.w_g(x)) * normed), {"sum": sums}
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         """The share of a token that each head holds after each lag, and the scores of each head on the first row."""
         position = torch.arange(x.shape[1], device=x.device)
         lag = position[:, None] - position
         remaining = torch.exp(position[:, None] * self.log_decay)
-        q, k, _ = self._projected(x[:1], position)
+        q, k, _ = self._project(x[:1], position)
         scores = (q @ k.mT)[0] * torch.exp(lag.clamp(min=0) * self.log_decay[:, None, None]).to(q.dtype).tril()
         meaning = "what a query takes of each key's value, before the norm"
         return [
@@ -103,7 +103,7 @@ class Retention(PackedMixer):
         ]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, D, H, K = span.rows, self.dim, self.heads, self.dim // self.heads
         rotation = Cost(  # sines, cosines and signs are counted in `other`
             mul=rows * (K // 2 + 4 * D), add=rows * 2 * D, div=rows * D, other=rows * (K + K), path=("multiplication",)
@@ -114,7 +114,7 @@ class Retention(PackedMixer):
         norm = layernorm(rows * H, 2 * K, gain=False, bias=False)
         return self.w_q, rotation, summed, norm, gate(rows * 2 * D), self.w_o
 
-    def _projected(self, x: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _project(self, x: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries and keys (B, H, T, K), turned by their positions (T,) or (B, 1, T), and values (B, H, T, 2K)."""
         q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
         dtype = torch.promote_types(q.dtype, torch.float32)  # that of the sums

@@ -31,16 +31,16 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View, of_heads
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
-from seqloom.ops.random_features import SHARE, average, counted, draws, features, gated, whole
+from seqloom.ops.random_features import SHARE, average, count_tokens, draws, features, sum_gates, whole
 from seqloom.ops.random_features.reference import (
     average_price,
     even_price,
@@ -67,7 +67,7 @@ class TrigonometricFeatures(Mixer, ABC):
         self.sigma = nn.Parameter(torch.ones(heads, dim // heads))
         self.register_buffer("directions", torch.empty(heads, rows, dim // heads))
         self.register_buffer("seed", draws.fresh().to(self.directions.device))
-        draws.redraw(self.directions, self.seed, draws.independent)
+        draws.redraw(self.directions, self.seed, draws.draw_independent)
 
     @override
     def reset(self, std: float) -> None:
@@ -85,17 +85,17 @@ class TrigonometricFeatures(Mixer, ABC):
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
         """New directions every `redraw_every` steps, from the seed in the checkpoint."""
         if self.redraw_every and step % self.redraw_every == 0:
-            draws.redraw(self.directions, self.seed, draws.independent)
+            draws.redraw(self.directions, self.seed, draws.draw_independent)
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, D, (H, R, K) = span.rows, self.dim, self.directions.shape
         scaled = unit_price(rows, H, K) + Cost(mul=rows * D, path=("multiplication",))
         feature = scaled + features_price(rows, "trigonometric", H, R, K)
-        return self.w_q, feature, feature.parallel(), *self._averaged(rows, H, 2 * R, K), self.w_out
+        return self.w_q, feature, feature.parallel(), *self._price_average(rows, H, 2 * R, K), self.w_out
 
     @abstractmethod
-    def _averaged(self, n: int, H: int, F: int, V: int) -> Iterable[Cost]:
+    def _price_average(self, n: int, H: int, F: int, V: int) -> Iterable[Cost]:
         """The prices of the sums and of their products with queries, and of the weights."""
 
     def _heads(self, x: Tensor) -> Tensor:
@@ -116,14 +116,14 @@ class RandomFeatureAttention(TrigonometricFeatures, PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
+    def state_spec(self) -> StateSpec:
         """S with z (B, H, 2R, V+1) and Σ log g (B, H)."""
         H, R, K = self.directions.shape
-        s = Entry((H, 2 * R, K + 1), "wide")
-        return {"s": s} if self.w_gate is None else {"s": s, "log_kept": Entry((H,), "wide")}
+        s = StateEntry((H, 2 * R, K + 1), "wide")
+        return {"s": s} if self.w_gate is None else {"s": s, "log_kept": StateEntry((H,), "wide")}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         v = self._heads(self.w_v(x))
         q, k = self._features(x)
         log_gate, weight, floor, gates = self._gates(x, q, state, lengths)
@@ -132,7 +132,7 @@ class RandomFeatureAttention(TrigonometricFeatures, PackedMixer):
         return out, {"s": s, **gates}
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         """The weights of each head, after their mean, and what the gates keep."""
         q, k = self._features(x[:1])
         log_gate, weight, floor, _ = self._gates(x[:1], q)
@@ -145,7 +145,7 @@ class RandomFeatureAttention(TrigonometricFeatures, PackedMixer):
         return result
 
     @override
-    def _averaged(self, n: int, H: int, F: int, V: int) -> Iterable[Cost]:
+    def _price_average(self, n: int, H: int, F: int, V: int) -> Iterable[Cost]:
         weights = even_price(n, H) if self.w_gate is None else gates_price(n, H, F, V)
         return average_price(n, H, F, V), weights
 
@@ -154,9 +154,9 @@ class RandomFeatureAttention(TrigonometricFeatures, PackedMixer):
     ) -> tuple[Tensor | None, Tensor | None, Tensor, Entries]:
         """log g, 1 - g and 0.1 s (B, H, T), and the entry Σ log g; without the gate None, None, 0.1 t and no entry."""
         if self.w_gate is None:
-            return None, None, counted(q, state["length"] if state else None), {}
+            return None, None, count_tokens(q, state["length"] if state else None), {}
         past_log_kept = state["log_kept"] if state else None
-        log_gate, weight, floor, log_kept = gated(self.w_gate(x).mT, past_log_kept, lengths=lengths)
+        log_gate, weight, floor, log_kept = sum_gates(self.w_gate(x).mT, past_log_kept, lengths=lengths)
         return log_gate, weight, floor, {"log_kept": log_kept}
 
 
@@ -167,20 +167,20 @@ class BidirectionalRandomFeatureAttention(TrigonometricFeatures, BidirectionalMi
     traits = Traits(causal="never", streams=False, state="none")
 
     @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+    def mix(self, x: Stream, lengths: Lengths | None = None) -> Stream:
         q, k = self._features(x)
         y = whole(q, k, self._heads(self.w_v(x)), self._floor(x, lengths), lengths=lengths)
         return self.w_out(y.transpose(1, 2).flatten(2).to(x.dtype))
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         """The weights of each head, after their mean."""
         q, k = self._features(x[:1])
         values = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
         return of_heads(whole(q, k, values, self._floor(x[:1]))[0], "; may be negative")
 
     @override
-    def _averaged(self, n: int, H: int, F: int, V: int) -> Iterable[Cost]:
+    def _price_average(self, n: int, H: int, F: int, V: int) -> Iterable[Cost]:
         return whole_price(n, H, F, V), Cost(mul=min(n, 1), other=n * H)  # the floor is one number per row
 
     def _floor(self, x: Stream, lengths: Lengths | None = None) -> Tensor:

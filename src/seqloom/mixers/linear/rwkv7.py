@@ -33,14 +33,14 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, layernorm, sigmoid
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
-from seqloom.mixers.handing import Handed, HandingMixer
+from seqloom.mixers.cross_layer import CrossLayerMixer, CrossLayerTensors
 from seqloom.ops.delta_rule import delta
 from seqloom.ops.delta_rule.keys import direction, direction_price
 from seqloom.ops.delta_rule.reference import price
@@ -52,7 +52,7 @@ SHIFTS = {"r": 0.2, "w": 0.9, "k": 0.7, "v": 0.7, "a": 0.9, "g": 0.2}
 
 
 @final
-class RWKV7(HandingMixer):
+class RWKV7(CrossLayerMixer):
     """Time mixing over `dim` channels. State: the last token, and S (B, H, K, K). Layer 0 hands its values on."""
 
     traits = TRAITS
@@ -88,20 +88,20 @@ class RWKV7(HandingMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"last": Entry((self.dim,)), "S": Entry((self.heads, self.K, self.K), "wide")}
+    def state_spec(self) -> StateSpec:
+        return {"last": StateEntry((self.dim,)), "S": StateEntry((self.heads, self.K, self.K), "wide")}
 
     @override
-    def read_handed(
-        self, x: Stream, handed: Handed, state: State | None = None, lengths: Lengths | None = None
-    ) -> tuple[Stream, Entries, Handed]:
-        shifted, last = self._shifted(x, state, lengths)
+    def mix_cross_layer(
+        self, x: Stream, cross_layer: CrossLayerTensors, state: State | None = None, lengths: Lengths | None = None
+    ) -> tuple[Stream, Entries, CrossLayerTensors]:
+        shifted, last = self._shift_inputs(x, state, lengths)
         r, k, v = self.w_r(shifted["r"]), self.w_k(shifted["k"]), self.w_v(shifted["v"])
         g, a = self._log_decay(shifted["w"]), self._rate(shifted["a"])
         if self.layer:
-            v = torch.lerp(v, handed.get("values", v), torch.sigmoid(self._thin("value", shifted["v"])))
+            v = torch.lerp(v, cross_layer.get("values", v), torch.sigmoid(self._thin("value", shifted["v"])))
         else:
-            handed = {**handed, "values": v}
+            cross_layer = {**cross_layer, "values": v}
         kappa = direction((k * self.erased).unflatten(-1, (self.heads, self.K)))
         k = k * (1 + (a - 1) * self.replaced)
         r, g, k, v, a = (tensor.unflatten(-1, (self.heads, self.K)) for tensor in (r, g, k, v, a))  # (B, T, H, K)
@@ -113,11 +113,11 @@ class RWKV7(HandingMixer):
         normed = layer_norm(y, (self.K,), eps=self.K * 1e-5).transpose(1, 2).flatten(2) * self.gain + self.shift
         bonus = (r * k * self.bonus).sum(-1, keepdim=True) * v
         gate = self._thin("gate", shifted["g"], torch.sigmoid)
-        return self.w_o((normed + bonus.flatten(2)) * gate), {**last, "S": S}, handed
+        return self.w_o((normed + bonus.flatten(2)) * gate), {**last, "S": S}, cross_layer
 
     @override
-    def views(self, x: Stream) -> list[View]:
-        shifted, _ = self._shifted(x[:1])
+    def plots(self, x: Stream) -> list[View]:
+        shifted, _ = self._shift_inputs(x[:1])
         g, a = self._log_decay(shifted["w"])[0], self._rate(shifted["a"])[0]
         axes = ("token", "channel")
         return [
@@ -129,7 +129,7 @@ class RWKV7(HandingMixer):
         ]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, n, H, K = span.rows, span.rows * self.dim, self.heads, self.K
         shift = Cost(mul=6 * n, add=7 * n, path=("addition", "multiplication", "addition"))
         hidden = {name: rows * self._factors(name)[0].out_features for name in self.thin_in}
@@ -145,11 +145,11 @@ class RWKV7(HandingMixer):
         decay = (self.thin_in["decay"], activations, self.thin_out["decay"], rates)
         return shift, *decay, values, keys, rule, norm, bonus, gated, self.w_o
 
-    def _shifted(
+    def _shift_inputs(
         self, x: Stream, state: State | None = None, lengths: Lengths | None = None
     ) -> tuple[dict[str, Stream], Entries]:
         """r̃, w̃, k̃, ṽ, ã and g̃ (B, T, D) by name, and the entry of the last token."""
-        earlier, last = token_shift.shifted(x, state, lengths)
+        earlier, last = token_shift.shift_tokens(x, state, lengths)
         change = earlier - x
         return {name: torch.addcmul(x, change, mu) for name, mu in zip(SHIFTS, self.mu, strict=True)}, last
 

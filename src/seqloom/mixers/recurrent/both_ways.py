@@ -30,7 +30,7 @@ from seqloom.core.shapes import Keep, Stream
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.bidirectional import WholeSequenceMixer
-from seqloom.mixers.composed import ComposedConfig, ComposedMixer, chosen
+from seqloom.mixers.composed import ComposedConfig, ComposedMixer, choose_config
 
 TRAITS = Traits(causal="never", streams=False, state="none")
 DEFAULT = {"kind": "gru"}
@@ -55,22 +55,26 @@ class BothWays(WholeSequenceMixer, ComposedMixer):
     @override
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
         x = self.check_input(x, keep, 3)
-        return self._joined(self.forward_mixer(x, keep), self.backward_mixer(x.flip(1), flipped(keep)).flip(1))
+        return self._join_directions(
+            self.forward_mixer(x, keep), self.backward_mixer(x.flip(1), flip_mask(keep)).flip(1)
+        )
 
     @override
     def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
         x = self.check_input(x, keep, 3)
         f, forward_extras = self.forward_mixer.forward_with_extras(x, keep)
-        b, backward_extras = self.backward_mixer.forward_with_extras(x.flip(1), flipped(keep))
-        all_extras = extras.merged([forward_extras.under("forward_mixer"), backward_extras.under("backward_mixer")])
-        return self._joined(f, b.flip(1)), all_extras
+        b, backward_extras = self.backward_mixer.forward_with_extras(x.flip(1), flip_mask(keep))
+        all_extras = extras.merge_extras(
+            [forward_extras.under("forward_mixer"), backward_extras.under("backward_mixer")]
+        )
+        return self._join_directions(f, b.flip(1)), all_extras
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         """The views of both mixers; those of `backward_mixer` are in the order in which it reads, from the end."""
         views_by_name = {
-            "forward_mixer": self.forward_mixer.views(x),
-            "backward_mixer, from the end": self.backward_mixer.views(x.flip(1)),
+            "forward_mixer": self.forward_mixer.plots(x),
+            "backward_mixer, from the end": self.backward_mixer.plots(x.flip(1)),
         }
         return [
             View(f"{name}: {view.name}", view.meaning, view.axes, view.values)
@@ -79,16 +83,16 @@ class BothWays(WholeSequenceMixer, ComposedMixer):
         ]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         added = Cost(add=span.rows * self.dim, path=("addition",))
         return self.forward_mixer, added if self.w_out is None else self.w_out
 
-    def _joined(self, f: Stream, b: Stream) -> Stream:
+    def _join_directions(self, f: Stream, b: Stream) -> Stream:
         """y from f and b."""
         return f + b if self.w_out is None else self.w_out(torch.cat([f, b], -1))
 
 
-def flipped(keep: Keep | None) -> Keep | None:
+def flip_mask(keep: Keep | None) -> Keep | None:
     """The mask of reversed rows; dropped tokens stay dropped at their reversed positions."""
     return None if keep is None else keep.flip(1)
 
@@ -114,7 +118,7 @@ class BothWaysConfig(ComposedConfig):
     @field_validator("mixer", mode="before")
     @classmethod
     def _by_kind(cls, value: Any) -> Any:
-        return chosen(value, DEFAULT)
+        return choose_config(value, DEFAULT)
 
     @model_validator(mode="after")
     def _has_states(self) -> "BothWaysConfig":

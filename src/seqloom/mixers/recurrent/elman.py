@@ -20,11 +20,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
@@ -55,22 +55,22 @@ class Elman(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"h": Entry((self.state_dim,), "wide")}
+    def state_spec(self) -> StateSpec:
+        return {"h": StateEntry((self.state_dim,), "wide")}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         h, new_state = elman(x, *self._weights, state["h"] if state else None, lengths=lengths)
         return self.w_out(h), {"h": new_state}
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         """The states themselves."""
         h, _ = elman(x[:1], *self._weights)
         return [View("state", "what each unit holds after each token, between -1 and 1", ("position", "unit"), h[0])]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         return self.w_in, self.w_state, elman_price(span.rows, self.state_dim), self.w_out
 
     @torch.no_grad()

@@ -23,11 +23,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
@@ -59,16 +59,16 @@ class GRU(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"h": Entry((self.state_dim,), "wide")}
+    def state_spec(self) -> StateSpec:
+        return {"h": StateEntry((self.state_dim,), "wide")}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         h, new_state = self._units(x, state["h"] if state else None, lengths)
         return self.w_out(h), {"h": new_state}
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         """How far each gate is open at each token, and the states."""
         h, _ = self._units(x[:1])
         h_before = torch.cat([torch.zeros_like(h[:, :1]), h[:, :-1]], 1)
@@ -80,7 +80,7 @@ class GRU(PackedMixer):
         ]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         return self.w_in, self.w_state, gru_price(span.rows, self.state_dim, self.b_n is not None), self.w_out
 
     @torch.no_grad()

@@ -22,11 +22,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
@@ -57,18 +57,18 @@ class LSTM(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        units = Entry((self.state_dim,), "wide")
+    def state_spec(self) -> StateSpec:
+        units = StateEntry((self.state_dim,), "wide")
         return {"h": units, "c": units}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         old_state = (state["h"], state["c"]) if state else None
         y, (h, c) = lstm(x, *self._weights, old_state, lengths=lengths)
         return self.w_out(y), {"h": h, "c": c}
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         """How far each gate is open at each token, and what is put out."""
         h, _ = lstm(x[:1], *self._weights)
         h_before = torch.cat([torch.zeros_like(h[:, :1]), h[:, :-1]], 1)
@@ -81,7 +81,7 @@ class LSTM(PackedMixer):
         ]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         return self.w_in, self.w_state, lstm_price(span.rows, self.state_dim), self.w_out
 
     @torch.no_grad()

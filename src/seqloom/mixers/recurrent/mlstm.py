@@ -28,12 +28,12 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate, layernorm
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
-from seqloom.core.transforms import transformed
+from seqloom.core.state_spec import StateEntry, StateSpec
+from seqloom.core.transforms import is_transformed
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.layers.short_convolution import ShortConvolution
@@ -41,8 +41,8 @@ from seqloom.mixers.base import PackedMixer
 from seqloom.ops.fused.projection import project
 from seqloom.ops.fused.small_blocks import products
 from seqloom.ops.fused.small_blocks.reference import price as blocks_price
-from seqloom.ops.linear_decay import exponential_gate, normalised
-from seqloom.ops.linear_decay.exponential_gate import stabilized
+from seqloom.ops.linear_decay import decay_with_normalizer, exponential_gate
+from seqloom.ops.linear_decay.exponential_gate import stabilize_gates
 from seqloom.ops.linear_decay.reference import price
 from seqloom.ops.linear_decay.weighted import quotient
 
@@ -90,19 +90,21 @@ class MLSTM(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        sums = Entry((self.heads, self.K, self.K + 1), "wide")
-        return {"window": self.conv.entry, "C": sums, "m": Entry((self.heads,), "wide", exponential_gate.NONE)}
+    def state_spec(self) -> StateSpec:
+        sums = StateEntry((self.heads, self.K, self.K + 1), "wide")
+        return {"window": self.conv.entry, "C": sums, "m": StateEntry((self.heads,), "wide", exponential_gate.NONE)}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         u, z = (project(x, w) for w in self.w_up.weight.chunk(2))  # halves of one product would not be contiguous
         c, window = self.conv(u, state, lengths)
         q, k, v = (products(inputs, w) for inputs, w in zip((c, c, u), self.qkv, strict=True))
-        gates = stabilized(*self._gates(q, k, v), state["m"] if state else None, lengths)
+        gates = stabilize_gates(*self._gates(q, k, v), state["m"] if state else None, lengths)
         q, k, v = (tensor.unflatten(-1, (self.heads, self.K)).transpose(1, 2) for tensor in (q, k, v))  # (B, H, T, K)
         weight, old_state = gates.gain / self.K**0.5, state["C"] if state else None
-        s, n, C = normalised(q, k, v.to(weight.dtype), gates.log_decay, old_state, weight=weight, lengths=lengths)
+        s, n, C = decay_with_normalizer(
+            q, k, v.to(weight.dtype), gates.log_decay, old_state, weight=weight, lengths=lengths
+        )
         m = gates.maximum
         denominator = torch.maximum(n.abs(), (-m.detach()).exp()) + _epsilon(m)
         y = quotient(s, denominator).to(x.dtype).transpose(1, 2)
@@ -111,7 +113,7 @@ class MLSTM(PackedMixer):
         return self.w_down(y), {**window, "C": C, "m": gates.maximum[..., -1].clone()}
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         u, _ = self.w_up(x[:1]).chunk(2, -1)
         c, _ = self.conv(u)
         q, k, v = (products(inputs, w) for inputs, w in zip((c, c, u), self.qkv, strict=True))
@@ -123,7 +125,7 @@ class MLSTM(PackedMixer):
         ]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, E, H, K, N = span.rows, self.inner, self.heads, self.K, self.config.block
         n, heads = rows * E, rows * H
         blocks = blocks_price(3 * rows, E, N)
@@ -159,7 +161,7 @@ def _epsilon(m: Tensor) -> Tensor | float:
 
     s, n and e^{-m} are scaled by e^{-m} with m as a constant, which cancels in the quotient but for this term.
     """
-    return EPS * (m - m.detach()).exp() if torch.is_grad_enabled() or transformed() else EPS
+    return EPS * (m - m.detach()).exp() if torch.is_grad_enabled() or is_transformed() else EPS
 
 
 @register

@@ -25,17 +25,17 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gelu_tanh
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.block_linear import BlockLinear
 from seqloom.layers.linear import Linear
 from seqloom.layers.short_convolution import ShortConvolution
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.fused.gated_decay import gated
+from seqloom.ops.fused.gated_decay import gate_decay
 from seqloom.ops.fused.gated_decay.reference import price
 from seqloom.ops.scan import scan
 from seqloom.ops.scan.reference import price as scan_price
@@ -74,25 +74,25 @@ class RGLRU(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"window": self.conv.entry, "h": Entry((self.width,), "wide")}
+    def state_spec(self) -> StateSpec:
+        return {"window": self.conv.entry, "h": StateEntry((self.width,), "wide")}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         u, window = self.conv(self.w_x(x), state, lengths)
-        a, b = gated(u, *self.gates.weight_and_bias, self.rate, _at_start(state))
+        a, b = gate_decay(u, *self.gates.weight_and_bias, self.rate, _at_start(state))
         old_state = state["h"] if state else a.new_zeros(len(x), self.width)
         h, new_state = scan(a, b, old_state, lengths=lengths)
         return self.w_o(h.to(x.dtype) * gelu(self.w_y(x), approximate="tanh")), {**window, "h": new_state}
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         u, _ = self.conv(self.w_x(x[:1]))
-        a, _ = gated(u, *self.gates.weight_and_bias, self.rate, True)
+        a, _ = gate_decay(u, *self.gates.weight_and_bias, self.rate, True)
         return [View("decay", "how much of its channel of the state a token leaves", ("token", "channel"), a[0])]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         E = self.width
         activation = gelu_tanh(span.rows * E).parallel()
         summed = scan_price(span.rows * E, False)

@@ -25,11 +25,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, layernorm
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.block_linear import BlockLinear
 from seqloom.layers.short_convolution import ShortConvolution
@@ -75,12 +75,18 @@ class SLSTM(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        units = Entry((self.dim,), "wide")
-        return {"window": self.conv.entry, "h": units, "c": units, "n": units, "m": Entry((self.dim,), "wide", NONE)}
+    def state_spec(self) -> StateSpec:
+        units = StateEntry((self.dim,), "wide")
+        return {
+            "window": self.conv.entry,
+            "h": units,
+            "c": units,
+            "n": units,
+            "m": StateEntry((self.dim,), "wide", NONE),
+        }
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         s, window = self.conv(x, state, lengths)
         logits = [y.unflatten(-1, (self.heads, -1)) for y in (self.w_if(s), self.w_zo(x))]
         old_state = (state["h"], state["c"], state["n"], state["m"]) if state else None
@@ -90,14 +96,14 @@ class SLSTM(PackedMixer):
         return out, {**window, "h": last, "c": c, "n": n, "m": m}
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         s, _ = self.conv(x[:1])
         logits = [y.unflatten(-1, (self.heads, -1)) for y in (self.w_if(s), self.w_zo(x[:1]))]
         h, _ = slstm(torch.cat(logits, -1), *self.w_h.weight_and_bias)
         return [View("state", "what each unit puts out after each token, before the norm", ("token", "unit"), h[0])]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         normed = layernorm(span.rows * self.heads, self.dim // self.heads, gain=False, bias=False)
         gained = Cost(mul=span.rows * self.dim, path=("multiplication",))
         return self.conv, self.w_if, self.w_h, price(span.rows, self.dim), normed, gained

@@ -25,15 +25,15 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span
 from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.state_space.diagonal_states import filtered, kernel, respond
+from seqloom.ops.state_space.diagonal_states import filter_sequence, kernel, respond
 from seqloom.ops.state_space.diagonal_states.reference import GROWTH, price
 from seqloom.ops.state_space.discretise import growth
 
@@ -71,17 +71,17 @@ class GSS(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"h": Entry((self.channels, self.state_dim, 2), "wide")}
+    def state_spec(self) -> StateSpec:
+        return {"h": StateEntry((self.channels, self.state_dim, 2), "wide")}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         u = self.norm(gelu(self.w_u(x)))
         u = u.to(torch.promote_types(u.dtype, torch.float32))
         v = gelu(self.w_v(x))
         entries: Entries = {}
         if state is None:
-            y = filtered(u, self._system)  # as one long convolution, without states
+            y = filter_sequence(u, self._system)  # as one long convolution, without states
         else:
             y, h = respond(u, self._system, torch.view_as_complex(state["h"]), lengths=lengths)
             entries["h"] = torch.view_as_real(h)
@@ -89,7 +89,7 @@ class GSS(PackedMixer):
         return self.w_out(self.w_y(y.to(x.dtype)) * v), entries
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         """Each channel's kernel, the memory of the states, and the gate."""
         rates, weights = self._system()
         return [
@@ -109,7 +109,7 @@ class GSS(PackedMixer):
         ]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, H, F, N = span.rows, self.channels, self.width, self.state_dim
         rates = Cost(exp=2 * rows * N, other=rows * N)  # -e^a, e^b; priced per token, as in a step
         factors = rows * N * (GROWTH + Cost(mul=2))  # (e^λ - 1) / λ, halved

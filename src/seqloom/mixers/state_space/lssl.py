@@ -26,11 +26,11 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span
 from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
@@ -81,11 +81,11 @@ class LSSL(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"h": Entry((self.dim, self.state_dim), "wide")}
+    def state_spec(self) -> StateSpec:
+        return {"h": StateEntry((self.dim, self.state_dim), "wide")}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         entries: Entries = {}
         if state is None:
             y = outputs("single", x, self._system, "bilinear")  # as one long convolution, without states
@@ -95,7 +95,7 @@ class LSSL(PackedMixer):
         return self.w_out(gelu(y + self.d * x[..., None]).flatten(-2)), entries
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         """Each output's kernel, and the time scales."""
         impulse = torch.zeros_like(x[:1])
         impulse[:, :1] = 1.0
@@ -107,7 +107,7 @@ class LSSL(PackedMixer):
         ]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, D, N, M = span.rows, self.dim, self.state_dim, self.outputs
         step = Cost(exp=rows * D, path=("exponentiation",))  # Δ, Ā and B̄, priced per token as in a step
         skip = Cost(mul=rows * D * M, add=rows * D * M, path=("addition",))

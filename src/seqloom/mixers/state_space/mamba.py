@@ -28,11 +28,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, rootnorm
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.layers.short_convolution import convolve_after
@@ -78,12 +78,12 @@ class Mamba(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        window = Entry((self.config.kernel - 1, self.inner))
-        return {"window": window, "h": Entry(tuple(self.a_log.shape), "wide")}
+    def state_spec(self) -> StateSpec:
+        window = StateEntry((self.config.kernel - 1, self.inner))
+        return {"window": window, "h": StateEntry(tuple(self.a_log.shape), "wide")}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         u, z = self.in_proj(x).chunk(2, -1)
         convolved, window = convolve_after(u, self.conv_weight, self.conv_bias, state, lengths)
         old_state = state["h"] if state else None
@@ -94,7 +94,7 @@ class Mamba(PackedMixer):
         return self.out_proj(y), {**window, "h": h} if state else {}
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         """Δ of each token, the gate, the rates of A, and the taps."""
         u, z = self.in_proj(x[:1]).chunk(2, -1)
         rank = self._rank_b_c(self.x_proj(convolve(u, self.conv_weight, self.conv_bias)))[0][0]
@@ -107,7 +107,7 @@ class Mamba(PackedMixer):
         ]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         rows, E, N, R = span.rows, self.inner, self.config.state_dim, self.rank
         normed = rootnorm(rows, R, gain=False) + 2 * rootnorm(rows, N, gain=False).parallel()
         return (

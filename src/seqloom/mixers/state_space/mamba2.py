@@ -23,11 +23,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.head_norm import HeadNorm
 from seqloom.layers.linear import Linear
@@ -77,11 +77,11 @@ class Mamba2(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"window": self.conv.entry, "S": Entry((self.heads, self.N, self.width), "wide")}
+    def state_spec(self) -> StateSpec:
+        return {"window": self.conv.entry, "S": StateEntry((self.heads, self.N, self.width), "wide")}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         # Three products: slices of a single one would not be contiguous, and their gradients would be concatenated.
         z, ubc, logits = (project(x, w) for w in self.w_in.weight.split((self.inner, self.conv.dim, self.heads)))
         convolved, window = self.conv(ubc, state, lengths)
@@ -95,7 +95,7 @@ class Mamba2(PackedMixer):
         return self.w_out(self.norm(y, z)), {**window, "S": S}
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         step, g = self._steps(self.w_in(x[0])[..., -self.heads :])
         return [
             View("step", "how much of a token is added: its Δ", ("token", "head"), step),
@@ -103,7 +103,7 @@ class Mamba2(PackedMixer):
         ]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         n, E = span.rows * self.heads, span.rows * self.inner
         steps = Cost(mul=n, add=2 * n, exp=2 * n, other=2 * n, path=("addition", "exponentiation", "other"))
         scaled = Cost(mul=E, path=("multiplication",))

@@ -33,11 +33,11 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span
 from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
@@ -82,11 +82,11 @@ class S4(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"h": Entry((self.dim, self.pairs, 2), "wide")}
+    def state_spec(self) -> StateSpec:
+        return {"h": StateEntry((self.dim, self.pairs, 2), "wide")}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         entries: Entries = {}
         if state is None:
             y = outputs("low_rank", x, self._system)  # as one long convolution, without states
@@ -96,7 +96,7 @@ class S4(PackedMixer):
         return self.w_out(gelu(y + self.d * x)), entries
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         """Each channel's kernel, its time scale, and the frequencies of Λ."""
         impulse = torch.zeros_like(x[:1])
         impulse[:, :1] = 1.0
@@ -110,7 +110,7 @@ class S4(PackedMixer):
         ]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         n, H = span.rows * self.dim, self.pairs
         parameters = Cost(exp=n, other=span.rows * H, path=("exponentiation",))  # priced per token, as in a step
         skip = Cost(mul=n, add=n, path=("addition",))

@@ -28,15 +28,15 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span
 from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.state_space.diagonal_states import filtered, kernel, respond
+from seqloom.ops.state_space.diagonal_states import filter_sequence, kernel, respond
 from seqloom.ops.state_space.diagonal_states.reference import GROWTH, price
 from seqloom.ops.state_space.discretise import diagonal_bilinear, growth
 from seqloom.ops.state_space.hippo import normal
@@ -77,15 +77,15 @@ class S4D(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"h": Entry((self.dim, self.states, 2), "wide")}
+    def state_spec(self) -> StateSpec:
+        return {"h": StateEntry((self.dim, self.states, 2), "wide")}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         u = x.to(self._compute_dtype)
         entries: Entries = {}
         if state is None:
-            y = filtered(u, self._system)  # as one long convolution, without states
+            y = filter_sequence(u, self._system)  # as one long convolution, without states
         else:
             y, h = respond(u, self._system, torch.view_as_complex(state["h"]), lengths=lengths)
             entries["h"] = torch.view_as_real(h)
@@ -93,7 +93,7 @@ class S4D(PackedMixer):
         return self.w_out(y.to(x.dtype)), entries
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         """Each channel's kernel, and how slowly its states decay and how fast they turn."""
         rates, weights = self._system()
         return [
@@ -108,7 +108,7 @@ class S4D(PackedMixer):
         ]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, D, N = span.rows, self.dim, self.states
         if self.method == "zoh":  # ΔA, its growth, times Δ
             discrete = rows * D * N * (GROWTH + Cost(mul=2 + 2))

@@ -35,11 +35,11 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span, sigmoid
 from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
@@ -82,11 +82,11 @@ class System(Mixer, ABC):
         return [{"params": others}, {"params": [self.log_step, self.eigenvalues, self.b], "weight_decay": 0.0}]
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         """How slowly each state decays, how fast it turns, and the gate of each channel."""
         rates, step = continuous(self.log_step, self.eigenvalues, self.config.step_scale)
         lag = torch.arange(x.shape[1], device=x.device)[:, None]
-        z = self._activated(x[:1])[0]
+        z = self._compute_output(x[:1])[0]
         return [
             View("memory", "tokens in which each state decays to 1/e", ("state",), -1 / (rates.real * step)),
             View("frequency", "turns of each state in a token", ("state",), rates.imag * step / (2 * math.pi)),
@@ -102,7 +102,7 @@ class System(Mixer, ABC):
         ]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, N, D = span.rows, self.states, self.dim
         discrete = Cost(  # priced per token, as in a step
             mul=(16 + (self.config.step_scale != 1)) * rows * N,
@@ -137,7 +137,7 @@ class System(Mixer, ABC):
         real_imag = u.to(b.dtype) @ b.transpose(1, 2).flatten(0, 1).mT
         return torch.view_as_complex(real_imag.to(b.dtype).unflatten(-1, (-1, 2)))
 
-    def _scanned(
+    def _scan_states(
         self,
         drive: Complex[Tensor, "B T N"],
         x: Float[Tensor, "B N 2"] | None = None,
@@ -149,7 +149,7 @@ class System(Mixer, ABC):
         log_step, eigenvalues = self.log_step.to(exact), self.eigenvalues.to(exact)
         return zero_order_hold(drive, log_step, eigenvalues, old_state, scale=self.config.step_scale, lengths=lengths)
 
-    def _activated(self, u: Stream, states: Complex[Tensor, "B T M"] | None = None) -> Stream:
+    def _compute_output(self, u: Stream, states: Complex[Tensor, "B T M"] | None = None) -> Stream:
         """z = GELU(2 Re(C x) + D ∘ u) from `states` x, by default those of u as a whole sequence."""
         states = self._states(self._drive(u)) if states is None else states
         exact = states.real.dtype
@@ -182,18 +182,18 @@ class S5(System, PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"x": Entry((self.states, 2), "wide")}
+    def state_spec(self) -> StateSpec:
+        return {"x": StateEntry((self.states, 2), "wide")}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        states, new_state = self._scanned(self._drive(x), state["x"] if state else None, lengths)
-        z = self._activated(x, states)
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        states, new_state = self._scan_states(self._drive(x), state["x"] if state else None, lengths)
+        z = self._compute_output(x, states)
         return z * torch.sigmoid(self.w_gate(z)), {"x": torch.view_as_real(new_state)}
 
     @override
     def _states(self, drive: Complex[Tensor, "B T N"]) -> Complex[Tensor, "B T N"]:
-        return self._scanned(drive)[0]
+        return self._scan_states(drive)[0]
 
 
 @final
@@ -204,14 +204,14 @@ class BidirectionalS5(System, BidirectionalMixer):
     directions = 2
 
     @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
-        z = self._activated(x)
+    def mix(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        z = self._compute_output(x)
         return z * torch.sigmoid(self.w_gate(z))
 
     @override
     def _states(self, drive: Complex[Tensor, "B T N"]) -> Complex[Tensor, "B T M"]:
         # Padding has u = 0, so the reversed scan, which begins with it, still has the state 0 at the last token.
-        forward, backward = self._scanned(torch.cat([drive, drive.flip(1)]))[0].chunk(2)
+        forward, backward = self._scan_states(torch.cat([drive, drive.flip(1)]))[0].chunk(2)
         return torch.cat([forward, backward.flip(1)], -1)
 
 

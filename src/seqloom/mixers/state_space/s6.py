@@ -23,11 +23,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
@@ -66,11 +66,11 @@ class S6(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"h": Entry(tuple(self.a_log.shape), "wide")}
+    def state_spec(self) -> StateSpec:
+        return {"h": StateEntry(tuple(self.a_log.shape), "wide")}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         N = self.config.state_dim
         rank, B, C = self.x_proj(x).split((self.rank, N, N), -1)
         delta = project(rank, self.dt_proj.weight)  # the scan adds its bias
@@ -80,7 +80,7 @@ class S6(PackedMixer):
         return y, {"h": h}
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         """The step that each token takes, and how fast each state is forgotten."""
         rank = self.x_proj(x[:1])[..., : self.rank]
         return [
@@ -94,7 +94,7 @@ class S6(PackedMixer):
         ]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         return self.x_proj, self.dt_proj, price(span.rows, self.dim, self.config.state_dim, gate=False)
 
     def _initialize(self) -> None:

@@ -24,9 +24,9 @@ from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, mixer_config, register
 from seqloom.core.shapes import Keep, Stream, Token
-from seqloom.core.state import Entries, State, bounded, counted, length_of
+from seqloom.core.state import Entries, State, bound_state, count_read, length_of
 from seqloom.layers.linear import Linear
-from seqloom.mixers.composed import ComposedConfig, ComposedMixer, chosen
+from seqloom.mixers.composed import ComposedConfig, ComposedMixer, choose_config
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 STATES = ("none", "constant", "window", "grows")
@@ -54,32 +54,34 @@ class Spade(ComposedMixer):
     @override
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
         x = self.check_input(x, keep, 3)
-        return self._mixed([mixer(x, keep) for mixer in self.mixers.values()], keep)
+        return self._mix_outputs([mixer(x, keep) for mixer in self.mixers.values()], keep)
 
     @override
     def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
         x = self.check_input(x, keep, 3)
         results = {name: mixer.forward_with_extras(x, keep) for name, mixer in self.mixers.items()}
-        all_extras = extras.merged(own_extras.under(name) for name, (_, own_extras) in results.items())
-        return self._mixed([y for y, _ in results.values()], keep), all_extras
+        all_extras = extras.merge_extras(own_extras.under(name) for name, (_, own_extras) in results.items())
+        return self._mix_outputs([y for y, _ in results.values()], keep), all_extras
 
     @override
     def extend(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
         x = self.check_input(x, keep, 3)
         self.check_state(state, len(x))
-        state = bounded(state)
-        results = {name: mixer.extend(x, parted(state, name), keep) for name, mixer in self.mixers.items()}
-        new_state = joined({name: new_part for name, (_, new_part) in results.items()})
-        return self._mixed([y for y, _ in results.values()], keep), new_state
+        state = bound_state(state)
+        results = {name: mixer.extend(x, part_state(state, name), keep) for name, mixer in self.mixers.items()}
+        new_state = join_states({name: new_part for name, (_, new_part) in results.items()})
+        return self._mix_outputs([y for y, _ in results.values()], keep), new_state
 
     @override
     def extend_with_extras(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State, Extras]:
         x = self.check_input(x, keep, 3)
         self.check_state(state, len(x))
-        results = {name: mixer.extend_with_extras(x, parted(state, name), keep) for name, mixer in self.mixers.items()}
-        all_extras = extras.merged(own_extras.under(name) for name, (_, _, own_extras) in results.items())
-        new_state = joined({name: new_part for name, (_, new_part, _) in results.items()})
-        return self._mixed([y for y, _, _ in results.values()], keep), new_state, all_extras
+        results = {
+            name: mixer.extend_with_extras(x, part_state(state, name), keep) for name, mixer in self.mixers.items()
+        }
+        all_extras = extras.merge_extras(own_extras.under(name) for name, (_, _, own_extras) in results.items())
+        new_state = join_states({name: new_part for name, (_, new_part, _) in results.items()})
+        return self._mix_outputs([y for y, _, _ in results.values()], keep), new_state, all_extras
 
     @override
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
@@ -87,17 +89,17 @@ class Spade(ComposedMixer):
 
     @override
     def read_token(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
-        state = bounded(state)
-        results = {name: mixer.read_token(x, parted(state, name), reuse) for name, mixer in self.mixers.items()}
-        new_state = joined({name: new_part for name, (_, new_part) in results.items()})
-        return self._mixed([y for y, _ in results.values()], None), new_state
+        state = bound_state(state)
+        results = {name: mixer.read_token(x, part_state(state, name), reuse) for name, mixer in self.mixers.items()}
+        new_state = join_states({name: new_part for name, (_, new_part) in results.items()})
+        return self._mix_outputs([y for y, _ in results.values()], None), new_state
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         longer = max(self.mixers.values(), key=lambda mixer: len(mixer.price(span).path))
         return longer, self.norm_far, self.w_out
 
-    def _mixed(self, outputs: list[Tensor], keep: Tensor | None) -> Tensor:
+    def _mix_outputs(self, outputs: list[Tensor], keep: Tensor | None) -> Tensor:
         """y from the outputs of far and near."""
         far, near = (y.to(self.norm_far.weight.dtype) for y in outputs)
         y: Tensor = self.w_out(torch.cat([self.norm_far(far), self.norm_near(near)], -1))
@@ -122,18 +124,18 @@ def weaker(far: Traits, near: Traits) -> Traits:
     )
 
 
-def joined(parts: dict[str, State]) -> State:
+def join_states(parts: dict[str, State]) -> State:
     """One state from those of several mixers that have read the same tokens; they share `length`."""
     entries: Entries = {
         f"{name}.{key}": tensor for name, part in parts.items() for key, tensor in part.items() if key != "length"
     }
-    return counted(entries, length_of(next(iter(parts.values()))))
+    return count_read(entries, length_of(next(iter(parts.values()))))
 
 
-def parted(state: State, name: str) -> State:
-    """The state of the mixer of that name, from a state that `joined` returned."""
+def part_state(state: State, name: str) -> State:
+    """The state of the mixer of that name, from a state that `join_states` returned."""
     entries = {key.removeprefix(f"{name}."): tensor for key, tensor in state.items() if key.startswith(f"{name}.")}
-    return counted(entries, length_of(state))
+    return count_read(entries, length_of(state))
 
 
 @register
@@ -156,12 +158,12 @@ class SpadeConfig(ComposedConfig):
     @field_validator("far", mode="before")
     @classmethod
     def _far(cls, value: Any) -> Any:
-        return chosen(value, FAR)
+        return choose_config(value, FAR)
 
     @field_validator("near", mode="before")
     @classmethod
     def _near(cls, value: Any) -> Any:
-        return chosen(value, NEAR)
+        return choose_config(value, NEAR)
 
     @property
     @override

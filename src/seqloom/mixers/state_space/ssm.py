@@ -24,15 +24,15 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.state_space import joint, outputs
+from seqloom.ops.state_space import outputs, run_joint
 from seqloom.ops.state_space.discretise import Method
 from seqloom.ops.state_space.hippo import MEASURES, Measure
 from seqloom.ops.state_space.reference import joint_price
@@ -70,20 +70,20 @@ class SSM(PackedMixer):
 
     @property
     @override
-    def memory(self) -> Memory:
-        return {"h": Entry((self.state_dim,), "wide")}
+    def state_spec(self) -> StateSpec:
+        return {"h": StateEntry((self.state_dim,), "wide")}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         entries: Entries = {}
         if state is None:
             y = outputs("joint", x, self._system, self.method)
         else:
-            y, entries["h"] = joint(x, self._system, self.method, state["h"], lengths=lengths)
+            y, entries["h"] = run_joint(x, self._system, self.method, state["h"], lengths=lengths)
         return self.d(x) + y, entries
 
     @override
-    def views(self, x: Stream) -> list[View]:
+    def plots(self, x: Stream) -> list[View]:
         """The response of each channel to inputs at each lag, and A."""
         power = torch.zeros_like(x[0])
         for impulses in torch.eye(self.dim, dtype=x.dtype, device=x.device).split(ROWS):
@@ -99,7 +99,7 @@ class SSM(PackedMixer):
         ]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+    def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, D, N = span.rows, self.dim, self.state_dim
         scaling = Cost(add=rows * D, exp=rows, path=("exponentiation",))  # Δ and Ā priced per token, as in a step
         return scaling, joint_price(rows, N, self.method), self.c

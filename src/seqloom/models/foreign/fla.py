@@ -41,9 +41,9 @@ def gated_deltanet(values: Values) -> Foreign:
     }
     sizes = (heads * width, heads * width, value_heads * value_width)
     parts = [
-        *_convolved(sizes),
-        *_projected({"w_a": "a_proj", "w_b": "b_proj", "w_g": "g_proj", "w_o": "o_proj"}),
-        *_named({"w_a.bias": "dt_bias", "a_log": "A_log", "norm.weight": "o_norm.weight"}),
+        *_convolution_matrices(sizes),
+        *_projection_matrices({"w_a": "a_proj", "w_b": "b_proj", "w_g": "g_proj", "w_o": "o_proj"}),
+        *_named_parameters({"w_a.bias": "dt_bias", "a_log": "A_log", "norm.weight": "o_norm.weight"}),
     ]
     return _model(values, mixer, parts, eps)
 
@@ -63,9 +63,9 @@ def delta_net(values: Values) -> Foreign:
         **{"negative": values.get("allow_neg_eigval", bool, False)},
     }
     parts = [
-        *_convolved((dim, dim, dim)),
-        *_projected({"w_b": "b_proj", "w_o": "o_proj"}),
-        *_named({"norm.weight": "o_norm.weight"}),
+        *_convolution_matrices((dim, dim, dim)),
+        *_projection_matrices({"w_b": "b_proj", "w_o": "o_proj"}),
+        *_named_parameters({"norm.weight": "o_norm.weight"}),
     ]
     return _model(values, mixer, parts, eps)
 
@@ -83,10 +83,10 @@ def kda(values: Values) -> Foreign:
     mixer: Mixer = {"kind": "kda", "heads": heads, "kernel": kernel, "norm_eps": eps}
     thin = {"decay_in": "f_proj.0", "decay_out": "f_proj.1", "gate_in": "g_proj.0", "gate_out": "g_proj.1"}
     parts = [
-        *_convolved((dim, dim, dim)),
-        *_projected({"w_b": "b_proj", "w_o": "o_proj", **thin}),
-        *_named({"decay_out.bias": "dt_bias", "gate_out.bias": "g_proj.1.bias", "a_log": "A_log"}),
-        *_named({"norm.weight": "o_norm.weight"}),
+        *_convolution_matrices((dim, dim, dim)),
+        *_projection_matrices({"w_b": "b_proj", "w_o": "o_proj", **thin}),
+        *_named_parameters({"decay_out.bias": "dt_bias", "gate_out.bias": "g_proj.1.bias", "a_log": "A_log"}),
+        *_named_parameters({"norm.weight": "o_norm.weight"}),
     ]
     return _model(values, mixer, parts, eps)
 
@@ -100,8 +100,8 @@ def gla(values: Values) -> Foreign:
     mixer: Mixer = {"kind": "gla", "heads": values.size("num_heads", 4), "norm_eps": eps}
     names = {"w_q": "q_proj", "w_k": "k_proj", "w_v": "v_proj", "w_g": "g_proj", "w_o": "o_proj"}
     parts = [
-        *_projected({**names, "w_1": "gk_proj.0", "w_2": "gk_proj.1"}),
-        *_named({"w_2.bias": "gk_proj.1.bias", "norm.weight": _head_norm(values)}),
+        *_projection_matrices({**names, "w_1": "gk_proj.0", "w_2": "gk_proj.1"}),
+        *_named_parameters({"w_2.bias": "gk_proj.1.bias", "norm.weight": _head_norm(values)}),
     ]
     return _model(values, mixer, parts, eps)
 
@@ -112,7 +112,13 @@ def retnet(values: Values) -> Foreign:
     eps = values.get("norm_eps", float, 1e-6)
     mixer: Mixer = {"kind": "retention", "heads": values.size("num_heads", 8), "eps": eps, "head_norm": "rms"}
     names = {"w_q": "q_proj", "w_k": "k_proj", "w_v": "v_proj", "w_g": "g_proj", "w_o": "o_proj"}
-    return _model(values, mixer, [*_projected(names), *_named({"norm.weight": _head_norm(values)})], eps, ratio=2)
+    return _model(
+        values,
+        mixer,
+        [*_projection_matrices(names), *_named_parameters({"norm.weight": _head_norm(values)})],
+        eps,
+        ratio=2,
+    )
 
 
 def hgrn2(values: Values) -> Foreign:
@@ -126,8 +132,8 @@ def hgrn2(values: Values) -> Foreign:
     values.require("elementwise_affine", True, default=True)
     values.ignore("conv_size")
     parts = [
-        *_projected({"w_q": "q_proj", "w_f": "f_proj", "w_i": "i_proj", "w_o": "o_proj"}),
-        *_named({"norm.weight": "g_norm.weight"}),
+        *_projection_matrices({"w_q": "q_proj", "w_f": "f_proj", "w_i": "i_proj", "w_o": "o_proj"}),
+        *_named_parameters({"norm.weight": "g_norm.weight"}),
     ]
     foreign = _model(values, {"kind": "hgrn2", "heads": heads}, parts, eps)
     if foreign.settings["depth"] == 1:
@@ -153,17 +159,17 @@ def _head_norm(values: Values) -> str:
     return "g_norm_swish_gate.weight" if values.get("fuse_norm", bool, True) else "g_norm.weight"
 
 
-def _named(names: dict[str, str]) -> list[Part]:
+def _named_parameters(names: dict[str, str]) -> list[Part]:
     """Parameters of the mixer that are the same there."""
     return [Same(f"mixer.{ours}", f"attn.{theirs}") for ours, theirs in names.items()]
 
 
-def _projected(names: Projections) -> list[Part]:
+def _projection_matrices(names: Projections) -> list[Part]:
     """Matrices of the mixer that are the same there."""
-    return _named({f"{ours}.weight": f"{theirs}.weight" for ours, theirs in names.items()})
+    return _named_parameters({f"{ours}.weight": f"{theirs}.weight" for ours, theirs in names.items()})
 
 
-def _convolved(sizes: tuple[int, int, int]) -> list[Part]:
+def _convolution_matrices(sizes: tuple[int, int, int]) -> list[Part]:
     """The matrix of queries, keys and values, and the taps after it."""
     return [
         Stacked("mixer.w_qkv.weight", tuple(f"attn.{letter}_proj.weight" for letter in "qkv"), sizes),

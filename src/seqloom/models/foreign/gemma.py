@@ -53,7 +53,7 @@ def gemma2(values: Values) -> Foreign:
         mixer["softcap"] = float(cap)
     kinds = values.optional("layer_types")
     default = [FULL if layer % 2 else SLIDING for layer in range(depth)]
-    listed = default if kinds is None else values.listed("layer_types", kinds, depth)
+    listed = default if kinds is None else values.name_list("layer_types", kinds, depth)
     mixers = with_windows(mixer, listed, values.size("sliding_window", 4096, most=2**24))
     settings |= {"norm_place": "both", "mixer": mixers}
     cap = values.optional("final_logit_softcapping")

@@ -33,7 +33,7 @@ def qwen3_next(values: Values) -> Foreign:
     every = values.size("full_attention_interval", 4)
     kinds = values.optional("layer_types")
     default = [FULL if (layer + 1) % every == 0 else LINEAR for layer in range(depth)]
-    listed = default if kinds is None else values.listed("layer_types", kinds, depth)
+    listed = default if kinds is None else values.name_list("layer_types", kinds, depth)
     attention: Mixer = {
         **read_heads(values, settings["dim"]),
         **{"bias": "all" if values.get("attention_bias", bool, False) else "none"},
@@ -54,7 +54,9 @@ def qwen3_next(values: Values) -> Foreign:
     parts = {FULL: _gated_attention(attention, settings["dim"]), LINEAR: _delta(delta)}
     norms = {"norm_1": "input_layernorm", "norm_2": "post_attention_layernorm"}
     around = [*(Same(f"{ours}.weight", f"{theirs}.weight", 1.0) for ours, theirs in norms.items()), *mlp_parts()]
-    return _foreign(settings, _known(listed, mixers), mixers, parts, top_parts(settings["tie"], 1.0), around)
+    return _foreign(
+        settings, _check_layer_kinds(listed, mixers), mixers, parts, top_parts(settings["tie"], 1.0), around
+    )
 
 
 def bamba(values: Values) -> Foreign:
@@ -95,7 +97,7 @@ def bamba(values: Values) -> Foreign:
     return _foreign(settings, kinds, mixers, parts, [*top, Same("norm.weight", "model.final_layernorm.weight")], around)
 
 
-def _known(kinds: list[str], mixers: dict[str, Mixer]) -> list[str]:
+def _check_layer_kinds(kinds: list[str], mixers: dict[str, Mixer]) -> list[str]:
     """The kinds of layers. ValueError for one that is not built."""
     unknown = sorted(set(kinds) - mixers.keys())
     if unknown:

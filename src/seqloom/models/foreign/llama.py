@@ -100,7 +100,7 @@ def _kinds_of_qwen(values: Values) -> list[str]:
     if not uses:
         values.ignore("sliding_window")
     default = [SLIDING if uses and layer >= first else FULL for layer in range(depth)]
-    return default if kinds is None else values.listed("layer_types", kinds, depth)
+    return default if kinds is None else values.name_list("layer_types", kinds, depth)
 
 
 def _read(values: Values, attention: Mixer, kinds: list[str] | None = None, norm_place: str = "before") -> Foreign:

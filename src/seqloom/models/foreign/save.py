@@ -64,7 +64,7 @@ def read_back(content: dict[str, Any], family: str, config: Any) -> Foreign:
         values.finish()
     except ValueError as error:
         raise ValueError(f"the model is none of {family}: {error}") from None
-    theirs, ours = (_compared(settings) for settings in (model_config(foreign.settings), config))
+    theirs, ours = (_shared_settings(settings) for settings in (model_config(foreign.settings), config))
     for name in sorted(theirs.keys() | ours.keys()):
         if theirs.get(name) != ours.get(name):
             raise ValueError(
@@ -83,7 +83,7 @@ def theirs_of(model: Model, foreign: Foreign) -> dict[str, Tensor]:
     return tensors
 
 
-def _compared(config: Any) -> dict[str, Any]:
+def _shared_settings(config: Any) -> dict[str, Any]:
     """The settings that two models of the same equation share."""
     values = {name: value for name, value in config.model_dump(mode="json").items() if name not in OF_TRAINING}
     if config.position.kind == "none":

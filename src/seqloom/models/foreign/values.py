@@ -67,7 +67,7 @@ class Values:
             raise ValueError(f"{self._path}: {name}={value!r} is not built; {' or '.join(map(repr, expected))} is")
         return value
 
-    def listed(self, name: str, values: Any, length: int) -> list[str]:
+    def name_list(self, name: str, values: Any, length: int) -> list[str]:
         """A list of names, one for each layer. ValueError where it is none."""
         self._used.add(name)
         if not isinstance(values, list) or len(values) != length or not all(isinstance(value, str) for value in values):

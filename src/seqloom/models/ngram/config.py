@@ -33,7 +33,7 @@ class NgramConfig(ModelConfig):
     grows: ClassVar = True
 
     @model_validator(mode="after")
-    def _pruned(self) -> "NgramConfig":
+    def _check_pruning(self) -> "NgramConfig":
         if self.cutoff and self.estimator != "context_tree":
             raise ValueError(
                 f"cutoff prunes the contexts of estimator=context_tree, not of {self.estimator}: leave it out"

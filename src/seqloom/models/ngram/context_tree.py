@@ -67,7 +67,7 @@ def context_tree(ids: Int64[np.ndarray, " T"], order: int, vocab: int, cutoff: f
     if isinstance(cutoff, bool) or not isinstance(cutoff, int | float) or not 0 <= cutoff < math.inf:
         raise ValueError(f"cutoff must be a number of nats from 0, got {cutoff!r}")
     table = grams(ids, order, vocab)
-    retained = _retained(table, vocab, cutoff) if cutoff else None
+    retained = _retained_contexts(table, vocab, cutoff) if cutoff else None
     K = decisions(vocab)
     depths: list[Depth] = []
     log_product: np.ndarray | None = None  # Σ_σ ln P_w(σ s) of the contexts s of this depth; None at depth D
@@ -130,7 +130,7 @@ def _shorter(table: Grams, depth: int, contexts: Int64[np.ndarray, " N"]) -> Int
     return table.suffixes[depth - 2][contexts] if depth > 1 else np.zeros_like(contexts)
 
 
-def _retained(table: Grams, vocab: int, cutoff: float) -> list[Bool[np.ndarray, " _"]]:
+def _retained_contexts(table: Grams, vocab: int, cutoff: float) -> list[Bool[np.ndarray, " _"]]:
     """Whether each context of 0 … D tokens is retained."""
     order = len(table.keys)
     retained = [np.ones(1, bool)]

@@ -41,10 +41,10 @@ class Interpolated(Ngram):
         for number, order in enumerate(tables.orders, 1):
             if number > 1:
                 setattr(self, f"keys_{number}", torch.from_numpy(order.keys).to(self.device))
-            setattr(self, f"p_{number}", self._converted(order.probabilities))
+            setattr(self, f"p_{number}", self._convert_values(order.probabilities))
             if number < self.config.order:
-                setattr(self, f"back_{number}", self._converted(order.backoffs))
-        self.discounts = self._converted([order.discounts for order in tables.orders])
+                setattr(self, f"back_{number}", self._convert_values(order.backoffs))
+        self.discounts = self._convert_values([order.discounts for order in tables.orders])
 
     @override
     def log_probabilities(self, h: Int[Tensor, "N M"]) -> Float[Tensor, "N W"]:
@@ -93,6 +93,6 @@ class Interpolated(Ngram):
         """The lines of an ARPA file: see `KneserNey.arpa`."""
         return self.tables.arpa(words)
 
-    def _converted(self, values: object) -> Tensor:
+    def _convert_values(self, values: object) -> Tensor:
         """The values as a tensor of the dtype and on the device of the tables."""
         return torch.as_tensor(values, dtype=self.dtype, device=self.device)

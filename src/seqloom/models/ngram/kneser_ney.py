@@ -101,7 +101,7 @@ def kneser_ney(ids: Int64[np.ndarray, " T"], order: int, vocab: int) -> KneserNe
         np.bincount(suffixes, minlength=len(keys))
         for keys, suffixes in zip(counted.keys, counted.suffixes, strict=False)
     ]
-    return _estimated(counted.keys, counted.suffixes, [*continuations, counted.counts[-1]], vocab)
+    return _estimate_counts(counted.keys, counted.suffixes, [*continuations, counted.counts[-1]], vocab)
 
 
 def discounts(counts: Int[np.ndarray, " grams"]) -> tuple[float, float, float]:
@@ -118,7 +118,9 @@ def discounts(counts: Int[np.ndarray, " grams"]) -> tuple[float, float, float]:
     return (one, two, three) if in_range else FALLBACK
 
 
-def _estimated(keys: list[np.ndarray], suffixes: list[np.ndarray], counts: list[np.ndarray], vocab: int) -> KneserNey:
+def _estimate_counts(
+    keys: list[np.ndarray], suffixes: list[np.ndarray], counts: list[np.ndarray], vocab: int
+) -> KneserNey:
     """The estimates from keys, suffixes and the counts c(h w) of each order; those of begin symbols do not count."""
     orders: list[Order] = []
     p = np.full(vocab + 1, 1 / vocab)

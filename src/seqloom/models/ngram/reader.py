@@ -17,9 +17,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from typing_extensions import override
 
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.shapes import Ids, Logits
 from seqloom.core.state import Entries, State
+from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.models.counted import CountedModel
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ class Ngram(CountedModel):
 
     @property
     @override
-    def memory(self) -> Memory:
+    def state_spec(self) -> StateSpec:
         """The state's entry: the last tokens, the latest one last."""
-        return {"past": Entry((self.config.order - 1,), "count", fill=float(ABSENT))}
+        return {"past": StateEntry((self.config.order - 1,), "count", fill=float(ABSENT))}
 
     @override
     def fit(self, batch: Mapping[str, Tensor]) -> None:

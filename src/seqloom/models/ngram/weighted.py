@@ -44,8 +44,8 @@ class Weighted(Ngram):
             setattr(self, f"keys_{order}", torch.from_numpy(keys).to(self.device))
         for number, depth in enumerate(tree.depths):
             nodes = torch.from_numpy(depth.keys)
-            ones = self._converted(depth.ones)
-            weights = self._converted(depth.weights)
+            ones = self._convert_values(depth.ones)
+            weights = self._convert_values(depth.weights)
             if number == 0:
                 self.get_buffer("ones_0")[nodes] = ones
                 self.get_buffer("weights_0")[nodes] = weights
@@ -97,6 +97,6 @@ class Weighted(Ngram):
             log_p = torch.stack([log_p + torch.log1p(-p_one), log_p + p_one.log()], 2).flatten(1)
         return log_p[:, : self.config.vocab]
 
-    def _converted(self, values: np.ndarray) -> Tensor:
+    def _convert_values(self, values: np.ndarray) -> Tensor:
         """The values as a tensor of the dtype and on the device of the tables."""
         return torch.from_numpy(values).to(self.device, self.dtype)

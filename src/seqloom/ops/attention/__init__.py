@@ -23,7 +23,7 @@ from seqloom.ops.attention import by_distance, fast, gpu, reference
 from seqloom.ops.attention.scores import Bias, ScoreChange, Scores, ValueChange
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
-__all__ = ["OP", "Bias", "Pattern", "around", "attend", "banded", "causal", "everywhere", "weights"]
+__all__ = ["OP", "Bias", "Pattern", "around", "attend", "band_pattern", "causal", "everywhere", "weights"]
 
 Pattern: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """(query times (…, Tq, 1), key times (…, 1, Tk)) → True where the query attends to the key"""
@@ -54,7 +54,7 @@ everywhere: Pattern = Window(None, None)
 """every query attends to all keys"""
 
 
-def banded(width: int | None) -> Pattern:
+def band_pattern(width: int | None) -> Pattern:
     """Every query attends to its own position and to the `width` - 1 before it; None for all before it."""
     return causal if width is None else Window(width - 1, 0)
 
@@ -110,14 +110,14 @@ def _attend(
         return gpu.causal(q, k, v, scores.scale)
     if backend == "kernel":
         if pattern is everywhere and key_time is None:
-            return fast.unmasked(q, k, v, scores.scale)
+            return fast.attend_unmasked(q, k, v, scores.scale)
         if plainly_causal:
             return fast.causal(q, k, v, scores.scale)
         return fast.kernel(q, k, v, pattern, query_time, key_time, scores.scale)
     if backend == "by_distance" and isinstance(pattern, Window) and whole_sequence:
         return by_distance.attend(q, k, v, scores, pattern.before, pattern.after)
     # `by_distance` takes whole sequences only; for a piece of one, `formed` computes the matrix of weights
-    run = reference.attend if backend == "reference" else fast.formed
+    run = reference.attend if backend == "reference" else fast.attend_by_scores
     return run(q, k, v, pattern, query_time, key_time, scores)
 
 
@@ -165,14 +165,14 @@ def weights(
     return torch.cat(tile_weights, 2)
 
 
-def by_size(q: Tensor, V: int, scores: Scores, plainly_causal: bool, windowed: bool) -> str:
+def choose_backend(q: Tensor, V: int, scores: Scores, plainly_causal: bool, windowed: bool) -> str:
     """The fastest backend, as measured on 2 CPU cores (docs/log.md): for short rows in narrow heads it is `formed`.
 
     On a GPU it is `triton` in narrow heads, an estimate. V: channels of a value; `plainly_causal`: each token of a
     whole sequence attends to itself and to all before; `windowed`: the pattern is a `Window` over a whole sequence.
     """
     if not scores.plain:
-        return "by_distance" if windowed and q.shape[2] > FORMED and by_distance.able(q, scores) else "formed"
+        return "by_distance" if windowed and q.shape[2] > FORMED and by_distance.supports(q, scores) else "formed"
     if device.best(q.device) and _narrow(q, V, scores, plainly_causal, windowed):
         return "triton"
     short = q.device.type == "cpu" and q.shape[2] <= 32 and q.shape[3] <= 8
@@ -181,7 +181,7 @@ def by_size(q: Tensor, V: int, scores: Scores, plainly_causal: bool, windowed: b
 
 def _narrow(q: Tensor, V: int, scores: Scores, plainly_causal: bool, windowed: bool) -> bool:
     """Whether Triton's kernels for narrow heads support the call."""
-    return scores.plain and plainly_causal and gpu.able(q, V)
+    return scores.plain and plainly_causal and gpu.supports(q, V)
 
 
 FORMED = 64
@@ -192,11 +192,11 @@ def _causal(draw: Draw, B: int, T: int) -> Tensor:
     return attend(*(draw(B, 4, T, CHANNELS // 4) for _ in range(3)))
 
 
-def _banded(draw: Draw, B: int, T: int) -> Tensor:
-    return attend(*(draw(B, 4, T, CHANNELS // 4) for _ in range(3)), pattern=banded(3))
+def _draw_banded(draw: Draw, B: int, T: int) -> Tensor:
+    return attend(*(draw(B, 4, T, CHANNELS // 4) for _ in range(3)), pattern=band_pattern(3))
 
 
-def _biased(draw: Draw, B: int, T: int) -> Tensor:
+def _draw_biased(draw: Draw, B: int, T: int) -> Tensor:
     return attend(*(draw(B, 4, T, CHANNELS // 4) for _ in range(3)), bias=Bias(draw(4, 6)), sinks=draw(4))
 
 
@@ -205,11 +205,11 @@ OP = Op(
     {
         "reference": Backend(reference.attend),
         "kernel": Backend(fast.kernel, fits=lambda q, V, scores, *_: scores.plain),
-        "formed": Backend(fast.formed, plain=True),
-        "by_distance": Backend(by_distance.attend, fits=lambda q, V, scores, *_: by_distance.able(q, scores)),
-        "triton": Backend(gpu.causal, device.lacking, _narrow),
+        "formed": Backend(fast.attend_by_scores, plain=True),
+        "by_distance": Backend(by_distance.attend, fits=lambda q, V, scores, *_: by_distance.supports(q, scores)),
+        "triton": Backend(gpu.causal, device.unavailable, _narrow),
     },
-    rule=by_size,
-    examples=(_causal, _banded, _biased),
+    rule=choose_backend,
+    examples=(_causal, _draw_banded, _draw_biased),
     price=reference.price,
 )

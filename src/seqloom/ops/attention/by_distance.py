@@ -25,7 +25,7 @@ from torch.nn.functional import pad
 
 from seqloom.ops.attention.fast import of_queries
 from seqloom.ops.attention.scores import Scores
-from seqloom.ops.autograd import differentiate, paired
+from seqloom.ops.autograd import differentiate, pair_operators
 
 TILE = 256
 """queries of a tile"""
@@ -35,9 +35,9 @@ flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
 
-def able(q: Tensor, scores: Scores) -> bool:
+def supports(q: Tensor, scores: Scores) -> bool:
     """Whether this backend supports the call: on a CPU, with no changes of scores but a bias or sinks."""
-    return not scores.formed and q.device.type == "cpu"
+    return not scores.needs_each_score and q.device.type == "cpu"
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, scores: Scores, before: int | None, after: int | None) -> Tensor:
@@ -139,7 +139,9 @@ def _differentiable(
     distance = time[:, None] - time.flip(0)
     hidden = (distance > before) | (-distance > after)
 
-    def formed(q: Tensor, k: Tensor, v: Tensor, bias_values: Tensor | None, sinks: Tensor | None) -> list[Tensor]:
+    def attend_by_scores(
+        q: Tensor, k: Tensor, v: Tensor, bias_values: Tensor | None, sinks: Tensor | None
+    ) -> list[Tensor]:
         z = scale * q @ k.mT
         if bias_values is not None:
             z = z + bias_values[:, (distance - first).clamp(0, bias_values.shape[1] - 1)]
@@ -148,7 +150,7 @@ def _differentiable(
             z = torch.cat([z, sinks[:, None, None].expand(*z.shape[:3], 1)], -1)
         return [z.softmax(-1)[..., : k.shape[2]] @ v]
 
-    return differentiate(formed, [q, k, v, bias_values, sinks], [dy])
+    return differentiate(attend_by_scores, [q, k, v, bias_values, sinks], [dy])
 
 
 def _bias_gradient(
@@ -251,7 +253,7 @@ def _keys_and_mask(biases: Tensor, start: int, stop: int, before: int, after: in
     return keys, biases.as_strided(shape, strides, biases.storage_offset() + start + keys.start)
 
 
-_forward = paired(
+_forward = pair_operators(
     "attention_by_distance",
     _run,
     _gradients,

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from seqloom.ops import native
 from seqloom.ops.attention.native import OP, SOURCE
-from seqloom.ops.backends import forced
-from seqloom.ops.native import Argument, Entry
+from seqloom.ops.backends import forced_backend
+from seqloom.ops.native import Argument, NativeFunction
 
 BYTES = 64
 """bytes of a vector register, which the width of a head must fill"""
@@ -26,17 +26,23 @@ READS = (
     Argument("length", "B", torch.long),
 )
 Y = Argument("y", "B H 1 V", written=True)
-ENTRY = Entry(OP, SOURCE, "token", "threads B H G C K V", *READS, Y, least="G C")
+ENTRY = NativeFunction(OP, SOURCE, "token", "threads B H G C K V", *READS, Y, least="G C")
 
 
-def able(q: Tensor, k: Tensor, v: Tensor, keys: Tensor, values: Tensor) -> bool:
+def supports(q: Tensor, k: Tensor, v: Tensor, keys: Tensor, values: Tensor) -> bool:
     """Whether `attend` supports the call: on a CPU, heads that fill vectors, no gradients, no other forced backend."""
     if not native.callable_directly(q, k, v, keys, values):
         return False
     lanes = BYTES // q.element_size()
     sizes_fit = q.shape[-1] % lanes == 0 and v.shape[-1] % lanes == 0 and q.numel() > 0 and keys.shape[2] > 0
     has_code = q.dtype in native.WORD and q.is_cpu and native.library(SOURCE) is not None
-    return sizes_fit and has_code and keys.is_contiguous() and values.is_contiguous() and forced("attention") in FORCED
+    return (
+        sizes_fit
+        and has_code
+        and keys.is_contiguous()
+        and values.is_contiguous()
+        and forced_backend("attention") in FORCED
+    )
 
 
 def attend(

@@ -37,7 +37,7 @@ LETTERS: dict[type[Pattern], str] = {
 }
 
 
-def drawn(pattern: Pattern, T: int) -> list[str]:
+def draw_pattern(pattern: Pattern, T: int) -> list[str]:
     """The pattern over T tokens, as T rows of T letters."""
     time = torch.arange(T)
     return rows((letter, part.of(T)(time[:, None], time)) for letter, part in _parts(pattern))
@@ -47,8 +47,8 @@ def by_heads(patterns: Sequence[Pattern], T: int) -> dict[str, list[str]]:
     """The drawing of each different pattern, by the names of the heads that have it."""
     groups = heads_of(patterns)
     if len(groups) == 1:
-        return {"all heads": drawn(patterns[0], T)}
-    return {_named(heads): drawn(pattern, T) for pattern, heads in groups.items()}
+        return {"all heads": draw_pattern(patterns[0], T)}
+    return {_name_heads(heads): draw_pattern(pattern, T) for pattern, heads in groups.items()}
 
 
 def rows(masks: Iterable[tuple[str, Tensor]]) -> list[str]:
@@ -75,5 +75,5 @@ def _parts(pattern: Pattern) -> list[tuple[str, Pattern]]:
     return [(LETTERS[type(pattern)], pattern)]
 
 
-def _named(heads: Sequence[int]) -> str:
+def _name_heads(heads: Sequence[int]) -> str:
     return f"head {heads[0]}" if len(heads) == 1 else f"heads {', '.join(map(str, heads))}"

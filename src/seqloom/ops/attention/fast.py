@@ -1,9 +1,9 @@
 """Attention by torch's kernels, or by forming the weights.
 
 `kernel` lets torch choose flash, memory-efficient or plain code for the device; it does not support changes of scores
-or values. `formed` computes the weights (B, H, Tq, Tk) and saves them for the backward pass. On a CPU `formed` is
-faster for short rows in narrow heads (11% of a sublayer at T 32 with heads of width 4), and as fast or slower in all
-other cases that were measured (docs/log.md).
+or values. `attend_by_scores` computes the weights (B, H, Tq, Tk) and saves them for the backward pass. On a CPU
+`attend_by_scores` is faster for short rows in narrow heads (11% of a sublayer at T 32 with heads of width 4), and as
+fast or slower in all other cases that were measured (docs/log.md).
 """
 
 import math
@@ -32,7 +32,7 @@ def causal(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
     return _attend(q, k, v, scale, is_causal=True)
 
 
-def unmasked(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
+def attend_unmasked(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
     """Attention of each query to all keys: (B, H, Tq, K), (B, G, Tk, K), (B, G, Tk, V) → (B, H, Tq, V)."""
     return _attend(q, k, v, scale)
 
@@ -47,11 +47,11 @@ def kernel(
     scale: float | None,
 ) -> Tensor:
     """The equation of `seqloom.ops.attention` without changes, by a mask; shapes as in `attend` there."""
-    k, v, visible, no_keys, _, _ = _masked(q, k, v, pattern, query_time, key_time)
+    k, v, visible, no_keys, _, _ = _gather_visible(q, k, v, pattern, query_time, key_time)
     return torch.where(no_keys, 0.0, _attend(q, k, v, scale, attn_mask=visible | no_keys))
 
 
-def formed(
+def attend_by_scores(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -68,18 +68,22 @@ def formed(
     rows = 1 if torch.compiler.is_exporting() else q.shape[0]  # an exported graph serves any number of rows
     block_size = max(1, SCORES // max(1, rows * q.shape[1] * k.shape[2]))
     if block_size >= q.shape[2]:
-        return _formed(q, k, v, pattern, query_time, key_time, scores)
+        return _attend_by_scores(q, k, v, pattern, query_time, key_time, scores)
     now, then = times(q, query_time).expand(len(q), -1), times(k, key_time).expand(len(q), -1)
     outputs = []
     for start in range(0, q.shape[2], block_size):
         block = slice(start, start + block_size)
         inputs = (q[:, :, block], k, v, pattern, now[:, block], then, scores)
-        y = checkpoint(_formed, *inputs, use_reentrant=False) if torch.is_grad_enabled() else _formed(*inputs)
+        y = (
+            checkpoint(_attend_by_scores, *inputs, use_reentrant=False)
+            if torch.is_grad_enabled()
+            else _attend_by_scores(*inputs)
+        )
         outputs.append(y)
     return torch.cat(outputs, 2)
 
 
-def _formed(
+def _attend_by_scores(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -88,7 +92,9 @@ def _formed(
     key_time: Tensor | None,
     scores: Scores,
 ) -> Tensor:
-    k, v, visible, no_keys, now, then = _masked(q, of_queries(q, k), of_queries(q, v), pattern, query_time, key_time)
+    k, v, visible, no_keys, now, then = _gather_visible(
+        q, of_queries(q, k), of_queries(q, v), pattern, query_time, key_time
+    )
     z = scores.of(q, k, now, then).masked_fill(~visible, -math.inf).masked_fill(no_keys, 0.0)
     if scores.sinks is None:
         a = z.softmax(-1)
@@ -129,7 +135,7 @@ def of_queries(q: Tensor, kv: Tensor) -> Tensor:
     return kv if kv.shape[1] == q.shape[1] else kv.repeat_interleave(q.shape[1] // kv.shape[1], 1)
 
 
-def _masked(
+def _gather_visible(
     q: Tensor, k: Tensor, v: Tensor, pattern: PatternLike, query_time: Tensor | None, key_time: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Keys, values, which pairs are visible (B or 1, 1, Tq, Tk), which queries see no key, and the times of both.

@@ -22,16 +22,16 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 @constant
-def lacking() -> dict[str, str]:
+def unavailable() -> dict[str, str]:
     """This backend with the reason why it is not available; empty where it is."""
     reason = gpu.why() if torch.cuda.is_available() else "no GPU"
     return {"flex": reason} if reason else {}
 
 
-def able(q: Tensor, v: Tensor) -> bool:
+def supports(q: Tensor, v: Tensor) -> bool:
     """Whether the kernels support the device and the widths of these queries and values."""
     widths_fit = min(q.shape[-1], v.shape[-1]) >= NARROWEST
-    return q.device.type == "cuda" and q.dtype in DTYPES and widths_fit and not lacking()
+    return q.device.type == "cuda" and q.dtype in DTYPES and widths_fit and not unavailable()
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> Tensor:
@@ -42,12 +42,12 @@ def attend(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | 
         mask = keep(_mask(pattern.of(T), T, q.device))
     else:
         mask = _block_mask(_within(pattern, lengths), len(q), T, q.device)
-    y: Tensor = _compiled(q.device.type)(q, k, v, block_mask=mask)
+    y: Tensor = _compile_kernels(q.device.type)(q, k, v, block_mask=mask)
     return y
 
 
 @lru_cache(maxsize=2)
-def _compiled(device: str) -> Callable[..., Any]:
+def _compile_kernels(device: str) -> Callable[..., Any]:
     from torch.nn.attention.flex_attention import flex_attention
 
     run: Callable[..., Any] = flex_attention

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from seqloom.core.autocast import autocasts
 from seqloom.ops import gpu as device
-from seqloom.ops.autograd import GPU, differentiate, paired
+from seqloom.ops.autograd import GPU, differentiate, pair_operators
 from seqloom.ops.gpu import PRECISION, power
 
 LONGEST = 256
@@ -28,11 +28,11 @@ FEW = 16
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
-def able(q: Tensor, V: int) -> bool:
+def supports(q: Tensor, V: int) -> bool:
     """Whether the kernels support queries (B, H, T, K) and values of V channels, on this device."""
     longest = LONGEST // 2 if q.dtype == torch.float64 else LONGEST  # what fits into 99 KB of shared memory
     narrow = max(q.shape[3], V) <= WIDEST and q.shape[2] <= longest
-    return narrow and q.dtype in DTYPES and device.able(q.device)
+    return narrow and q.dtype in DTYPES and device.supports(q.device)
 
 
 def causal(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
@@ -87,7 +87,7 @@ def _gradient_shapes(q: Tensor, k: Tensor, v: Tensor, dy: Tensor) -> list[Sequen
     return [q.shape, k.shape, v.shape]
 
 
-forward = paired(
+forward = pair_operators(
     "narrow_attention",
     _forward,
     _backward,

@@ -35,7 +35,7 @@ BACKWARD = KERNEL.function(
 )
 
 
-def able(q: Tensor, v: Tensor, parts: tuple[Part, ...]) -> bool:
+def supports(q: Tensor, v: Tensor, parts: tuple[Part, ...]) -> bool:
     """Whether the blocks of queries, keys and values fill vector registers, and there is native code."""
     lanes = 64 // q.element_size()
     widths = [q.shape[-1], v.shape[-1], *(part.table.shape[1] for part in parts)]

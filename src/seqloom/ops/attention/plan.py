@@ -65,7 +65,7 @@ def terms(pattern: Pattern, T: int) -> tuple[int, int]:
 
 def keys(pattern: Pattern, t: int) -> int:
     """How many keys the query at time t attends to, among those up to t."""
-    seen = pattern.seen(t, t + 1)
+    seen = pattern.count_seen(t, t + 1)
     if seen is not None:
         return seen
     if t >= COUNTED and not (pattern.reach or t) < COUNTED:

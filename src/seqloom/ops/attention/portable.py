@@ -33,10 +33,10 @@ def average(q: Tensor, k: Tensor, v: Tensor, part: Part, lengths: Tensor | None)
         largest = z.amax(-1, keepdim=True).clamp(min=torch.finfo(z.dtype).min)
         e = z.sub_(largest).exp_()
         total = e.sum(-1, keepdim=True)
-        mean = torch.bmm(e, _selected(values, group.blocks)) / total.clamp(min=torch.finfo(z.dtype).tiny)
+        mean = torch.bmm(e, _select_blocks(values, group.blocks)) / total.clamp(min=torch.finfo(z.dtype).tiny)
         y[:, group.rows] = mean.unflatten(0, (P, -1))
         log_sum[:, group.rows] = (largest + total.log()).unflatten(0, (P, -1))
-    return _joined(y, H), log_sum.view(-1, H, N * b)
+    return _join_blocks(y, H), log_sum.view(-1, H, N * b)
 
 
 def gradients(
@@ -55,13 +55,13 @@ def gradients(
     for group in _groups(part, len(queries), q.device):
         rows, blocks = group.rows, group.blocks
         z = _scores(queries, keys, group, lengths, H)
-        a = z.sub_(_selected(log_sums, rows)).exp_()
-        dy_rows = _selected(dy_blocks, rows)
-        dz = torch.bmm(dy_rows, _selected(values, blocks).mT).sub_(_selected(deltas, rows)).mul_(a)
-        dq[:, rows] = torch.bmm(dz, _selected(keys, blocks)).unflatten(0, (len(queries), -1))
-        _add(dk, blocks, torch.bmm(dz.mT, _selected(queries, rows)))
+        a = z.sub_(_select_blocks(log_sums, rows)).exp_()
+        dy_rows = _select_blocks(dy_blocks, rows)
+        dz = torch.bmm(dy_rows, _select_blocks(values, blocks).mT).sub_(_select_blocks(deltas, rows)).mul_(a)
+        dq[:, rows] = torch.bmm(dz, _select_blocks(keys, blocks)).unflatten(0, (len(queries), -1))
+        _add(dk, blocks, torch.bmm(dz.mT, _select_blocks(queries, rows)))
         _add(dv, blocks, torch.bmm(a.mT, dy_rows))
-    return _joined(dq, H) * scale, _joined(dk, H), _joined(dv, H)
+    return _join_blocks(dq, H) * scale, _join_blocks(dk, H), _join_blocks(dv, H)
 
 
 def _by_head_and_block(x: Tensor, times: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ def _by_head_and_block(x: Tensor, times: Tensor) -> Tensor:
     return x.transpose(1, 2).reshape(B * H, *times.shape, K)
 
 
-def _joined(blocks: Tensor, H: int) -> Tensor:
+def _join_blocks(blocks: Tensor, H: int) -> Tensor:
     """(B H, N, b, K) → (B, N b, H, K)."""
     return blocks.flatten(1, 2).unflatten(0, (-1, H)).transpose(1, 2)
 
@@ -92,11 +92,11 @@ class _Group:
 
 def _groups(part: Part, heads: int, device: torch.device) -> Iterable[_Group]:
     """The tiles of a part, a few at a time; on a GPU, to which a captured step cannot copy, they are kept."""
-    return _tiles(part, heads, device) if device.type == "cpu" else keep(_kept(part, heads, device))
+    return _tiles(part, heads, device) if device.type == "cpu" else keep(_cached_tiles(part, heads, device))
 
 
 @lru_cache(maxsize=64)
-def _kept(part: Part, heads: int, device: torch.device) -> tuple[_Group, ...]:
+def _cached_tiles(part: Part, heads: int, device: torch.device) -> tuple[_Group, ...]:
     """As `_tiles`, computed and copied to the device once."""
     return tuple(_tiles(part, heads, device))
 
@@ -124,7 +124,7 @@ def _group(part: Part, rows: Tensor, count: int, device: torch.device) -> _Group
 
 def _scores(queries: Tensor, keys: Tensor, group: _Group, lengths: Tensor | None, H: int) -> Tensor:
     """The scores (P n, b, m c) of these tiles, -inf for hidden pairs."""
-    z = torch.bmm(_selected(queries, group.rows), _selected(keys, group.blocks).mT)
+    z = torch.bmm(_select_blocks(queries, group.rows), _select_blocks(keys, group.blocks).mT)
     by_head = z.unflatten(0, (len(queries) // H, H, len(group.rows)))  # a view: (B, H, n, b, m c)
     hidden = torch.zeros(group.visible.shape, dtype=z.dtype, device=z.device)
     by_head.add_(hidden.masked_fill_(~group.visible, -torch.inf))
@@ -133,7 +133,7 @@ def _scores(queries: Tensor, keys: Tensor, group: _Group, lengths: Tensor | None
     return z
 
 
-def _selected(blocks: Tensor, indices: Tensor) -> Tensor:
+def _select_blocks(blocks: Tensor, indices: Tensor) -> Tensor:
     """The blocks of (P, N, b, K) at these indices: (P n, b, K) for indices (n,), (P n, m b, K) for (n, m)."""
     selected = blocks.index_select(1, indices.flatten())
     return selected.view(len(blocks) * len(indices), -1, blocks.shape[3])

@@ -50,14 +50,14 @@ class Scores:
     value_change: ValueChange | None = None
 
     @property
-    def formed(self) -> bool:
+    def needs_each_score(self) -> bool:
         """Whether the backend must form each score q · k itself, because a nonlinear or custom change applies to it."""
         return self.softcap is not None or self.change is not None or self.value_change is not None
 
     @property
     def plain(self) -> bool:
         """Whether the scores are those of plain attention, up to the scale."""
-        return not self.formed and self.bias is None and self.sinks is None
+        return not self.needs_each_score and self.bias is None and self.sinks is None
 
     def of(self, q: Tensor, k: Tensor, i: Tensor, j: Tensor) -> Tensor:
         """The scores z (B, H, Tq, Tk) of queries (B, H, Tq, K) and keys (B, H, Tk, K) at these times."""

@@ -47,16 +47,16 @@ def attend(
         unfolded = pad(x, (0, 0, radius, padding + radius)).unfold(2, block + 2 * radius, block)
         return unfolded.permute(0, 2, 1, 4, 3).flatten(0, 1)
 
-    def repeated(x: Tensor) -> Tensor:  # (B, …) → (B N, …)
+    def repeat_heads(x: Tensor) -> Tensor:  # (B, …) → (B N, …)
         return x[:, None].expand(B, N, *x.shape[1:]).flatten(0, 1)
 
     then = pad(times[:, :T], (radius, padding + radius), value=-1).unfold(1, block + 2 * radius, block).flatten(0, 1)
     y = whole(
         pad(q, (0, 0, 0, padding)).unflatten(2, (N, block)).transpose(1, 2).flatten(0, 1),
-        torch.cat([windows(k), repeated(side_k)], 2),
-        torch.cat([windows(v), repeated(side_v)], 2),
+        torch.cat([windows(k), repeat_heads(side_k)], 2),
+        torch.cat([windows(v), repeat_heads(side_v)], 2),
         query_time=torch.arange(N * block, device=q.device).clamp(max=T - 1).view(N, block).repeat(B, 1),
-        key_time=torch.cat([then, repeated(times[:, T:])], 1),
+        key_time=torch.cat([then, repeat_heads(times[:, T:])], 1),
         **changes,
     )
     return y.unflatten(0, (B, N)).transpose(1, 2).flatten(2, 3)[:, :, :T]

@@ -27,14 +27,14 @@ from seqloom.ops.attention.patterns import (
     Union,
     around,
     blocks_before,
-    fixed,
+    fixed_parts,
     local,
-    merged,
-    strided,
+    merge_parts,
+    strided_parts,
 )
 from seqloom.ops.attention.plan import plan
-from seqloom.ops.checked import checked
-from seqloom.ops.native import observed
+from seqloom.ops.checked import check_shapes
+from seqloom.ops.native import is_observed
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
 
 SHORT = 128
@@ -53,14 +53,14 @@ def attend(
     With `lengths` (B,) a row's keys after that many tokens are hidden. The output of a query that sees no key is 0. The
     backend `tiles` has no second derivatives.
     """
-    if not isinstance(q, Tensor) or not observed(q):
+    if not isinstance(q, Tensor) or not is_observed(q):
         _require_fit(q, k, v)
     if q.numel() == 0 or v.numel() == 0:
         return v.new_zeros(*q.shape[:3], v.shape[3])
     return each_pattern(patterns, lambda pattern, q, k, v: _attend(q, k, v, pattern, lengths), q, k, v)
 
 
-@checked("sparse_attention")
+@check_shapes("sparse_attention")
 def _require_fit(q: Shaped[Tensor, "B H T K"], k: Shaped[Tensor, "B G T K"], v: Shaped[Tensor, "B G T V"]) -> None:
     H, G = q.shape[1], k.shape[1]
     if H % max(G, 1):
@@ -73,11 +73,11 @@ def each_pattern(patterns: Sequence[Pattern], run: Callable[..., Tensor], q: Ten
     groups = heads_of(patterns)
     if len(groups) == 1:
         return run(patterns[0], q, k, v)
-    outputs = [run(pattern, *(_selected(x, heads) for x in (q, k, v))) for pattern, heads in groups.items()]
+    outputs = [run(pattern, *(_select_heads(x, heads) for x in (q, k, v))) for pattern, heads in groups.items()]
     return in_order(outputs, groups)
 
 
-def _selected(x: Tensor, heads: list[int]) -> Tensor:
+def _select_heads(x: Tensor, heads: list[int]) -> Tensor:
     """The given heads of x (B, H, T, K), without a copy where they are consecutive."""
     first, count = heads[0], len(heads)
     return x.narrow(1, first, count) if heads == list(range(first, first + count)) else x[:, heads]
@@ -123,9 +123,9 @@ def _dense(backend: str, q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, key_
         return attention.attend(q, k, v, pattern=pattern, key_time=key_time)
 
 
-def by_size(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> str:
+def choose_backend(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> str:
     """The fastest backend: `masked` for short texts and in captured graphs; otherwise `flex` on a GPU, C on a CPU."""
-    if q.shape[2] <= SHORT or _captured(q):
+    if q.shape[2] <= SHORT or _is_captured(q):
         return "masked"
     if _on_gpu(q, v, pattern, lengths):
         return "flex"
@@ -134,23 +134,23 @@ def by_size(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> s
     return "native" if _in_c(q, v, pattern, lengths) else "tiles"
 
 
-def _captured(q: Tensor) -> bool:
-    return capturing() or observed(q)
+def _is_captured(q: Tensor) -> bool:
+    return capturing() or is_observed(q)
 
 
 def _on_gpu(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> bool:
-    return not _captured(q) and flex.able(q, v)
+    return not _is_captured(q) and flex.supports(q, v)
 
 
 def _in_tiles(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> bool:
     """Whether the tiles are the same for all rows, and known: not in a graph, nor where they depend on row lengths."""
-    return not _captured(q) and (lengths is None or not pattern.measured)
+    return not _is_captured(q) and (lengths is None or not pattern.depends_on_length)
 
 
 def _in_c(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> bool:
     """Whether the C code supports the call: rows of full length, and its dtypes and sizes."""
     T = q.shape[2]
-    return lengths is None and _in_tiles(q, v, pattern, None) and native.able(q, v, plan(pattern.of(T), T))
+    return lengths is None and _in_tiles(q, v, pattern, None) and native.supports(q, v, plan(pattern.of(T), T))
 
 
 def _example(*patterns: Pattern, times: int = 1) -> Example:
@@ -167,14 +167,14 @@ OP = Op(
         "reference": Backend(None),
         "masked": Backend(None, plain=True),
         "tiles": Backend(portable, fits=_in_tiles),
-        "native": Backend(native, native.KERNEL.lacking, _in_c),
-        "flex": Backend(flex.attend, flex.lacking, _on_gpu),
+        "native": Backend(native, native.KERNEL.unavailable, _in_c),
+        "flex": Backend(flex.attend, flex.unavailable, _on_gpu),
     },
-    rule=by_size,
+    rule=choose_backend,
     examples=(
         _example(local(3), times=16),
-        _example(*strided(3)),
-        _example(merged(strided(3)), merged(fixed(4, 2))),
+        _example(*strided_parts(3)),
+        _example(merge_parts(strided_parts(3)), merge_parts(fixed_parts(4, 2))),
         _example(blocks_before(4, 2), Raster(3, 2, 2, 1, 1)),
         _example(Permuted((0, 1)), Permuted((1, 0))),
         _example(Union((around(1), Columns((0, 7), causal=False, without=around(1))))),

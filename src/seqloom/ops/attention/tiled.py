@@ -53,7 +53,7 @@ class _Tiled(torch.autograd.Function):
         with torch.autocast(q.device.type, enabled=False):
             y, log_sum = _forward(q, k, v, lengths, parts[0], loops)
             for part in parts[1:]:
-                y, log_sum = joined(y, log_sum, *_forward(q, k, v, lengths, part, loops))
+                y, log_sum = join_averages(y, log_sum, *_forward(q, k, v, lengths, part, loops))
         ctx.save_for_backward(q, k, v, y, log_sum, lengths)
         ctx.parts, ctx.loops = parts, loops
         return y.transpose(1, 2)
@@ -74,11 +74,11 @@ class _Tiled(torch.autograd.Function):
             for part in ctx.parts:
                 query_time, key_time = part.queries, part.keys
                 times_of_inputs = ((q, query_time), (k, key_time), (v, key_time), (dy, query_time))
-                blocks = (blocked(x, times, 1) for x, times in times_of_inputs)
-                sums = (blocked(x, query_time, 2) for x in (log_sum, delta))
+                blocks = (gather_blocks(x, times, 1) for x, times in times_of_inputs)
+                sums = (gather_blocks(x, query_time, 2) for x in (log_sum, delta))
                 block_grads = ctx.loops.gradients(*blocks, *sums, part, lengths)
                 times_of_grads = zip(block_grads, (query_time, key_time, key_time), strict=True)
-                part_grads = [timed(dx, times, T, 1) for dx, times in times_of_grads]
+                part_grads = [order_by_time(dx, times, T, 1) for dx, times in times_of_grads]
                 grads = [a.add_(b) for a, b in zip(grads, part_grads, strict=True)] if grads else part_grads
         return *(dx.transpose(1, 2) for dx in grads), None, None, None
 
@@ -87,12 +87,14 @@ def _forward(
     q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, part: Part, loops: Loops
 ) -> tuple[Tensor, Tensor]:
     """The average y (B, T, H, V) over the keys of one part of the pattern, and log Σ_j e^{z_ij} (B, H, T)."""
-    blocks = blocked(q, part.queries, 1), blocked(k, part.keys, 1), blocked(v, part.keys, 1)
+    blocks = gather_blocks(q, part.queries, 1), gather_blocks(k, part.keys, 1), gather_blocks(v, part.keys, 1)
     y, log_sum = loops.average(*blocks, part, lengths)
-    return timed(y, part.queries, q.shape[1], 1), timed(log_sum, part.queries, q.shape[1], 2, -torch.inf)
+    return order_by_time(y, part.queries, q.shape[1], 1), order_by_time(
+        log_sum, part.queries, q.shape[1], 2, -torch.inf
+    )
 
 
-def joined(y: Tensor, log_sum: Tensor, other: Tensor, other_log_sum: Tensor) -> tuple[Tensor, Tensor]:
+def join_averages(y: Tensor, log_sum: Tensor, other: Tensor, other_log_sum: Tensor) -> tuple[Tensor, Tensor]:
     """The average (B, T, H, V) over the keys of two averages, and its logarithm (B, H, T), from those of both."""
     joint_log_sum = torch.logaddexp(log_sum, other_log_sum)
 
@@ -102,7 +104,7 @@ def joined(y: Tensor, log_sum: Tensor, other: Tensor, other_log_sum: Tensor) -> 
     return (y * share(log_sum)).addcmul_(other, share(other_log_sum)), joint_log_sum
 
 
-def blocked(x: Tensor, times: Tensor, axis: int) -> Tensor:
+def gather_blocks(x: Tensor, times: Tensor, axis: int) -> Tensor:
     """The entries of x at `times` (N, b) along an axis, 0 where a time is -1.
 
     Returns x itself if `times` are 0, 1, …, T - 1.
@@ -118,8 +120,8 @@ def blocked(x: Tensor, times: Tensor, axis: int) -> Tensor:
     return torch.cat([x, x.new_zeros(shape)], axis).index_select(axis, order.index)
 
 
-def timed(blocks: Tensor, times: Tensor, T: int, axis: int, empty: float = 0.0) -> Tensor:
-    """The inverse of `blocked`: values of blocks in the order of time, `empty` at times that are in no block."""
+def order_by_time(blocks: Tensor, times: Tensor, T: int, axis: int, empty: float = 0.0) -> Tensor:
+    """The inverse of `gather_blocks`: values of blocks in the order of time, `empty` at times that are in no block."""
     order = keep(_order(times, T, blocks.device))
     if order.is_time:
         return blocks.narrow(axis, 0, T)

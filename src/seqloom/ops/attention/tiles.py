@@ -27,14 +27,14 @@ class Tiles:
     visible: Predicate
 
 
-def padded(times: Tensor, size: int) -> Tensor:
+def pad_blocks(times: Tensor, size: int) -> Tensor:
     """The times in blocks of `size` (N, size), filled up with -1."""
     return torch.nn.functional.pad(times, (0, -len(times) % max(size, 1)), value=-1).view(-1, max(size, 1))
 
 
 def vectors(times: Tensor) -> Tensor:
     """The times in blocks of c (N, c): SIZE, or for fewer times their number, rounded up to a multiple of 16 for C."""
-    return padded(times, min(SIZE, -(-max(len(times), 1) // 16) * 16))
+    return pad_blocks(times, min(SIZE, -(-max(len(times), 1) // 16) * 16))
 
 
 def blocks_of(T: int, block: int, joined: bool = True) -> Tensor:
@@ -45,7 +45,7 @@ def blocks_of(T: int, block: int, joined: bool = True) -> Tensor:
     if block == 1 or block >= T:
         return vectors(torch.arange(T))
     if block <= SIZE:
-        return padded(torch.arange(T), block * (SIZE // block) if joined else block)
+        return pad_blocks(torch.arange(T), block * (SIZE // block) if joined else block)
     offsets = vectors(torch.arange(block))
     times = torch.arange(-(-T // block))[:, None, None] * block + offsets
     times = torch.where((offsets >= 0) & (times < T), times, -1).flatten(0, 1)
@@ -59,7 +59,7 @@ def ranges(first: Tensor, last: Tensor) -> Tensor:
     return torch.where(numbers <= last[:, None], numbers, -1)
 
 
-def listed(mask: Tensor) -> Tensor:
+def list_columns(mask: Tensor) -> Tensor:
     """The columns in which each row of (N, M) is True, in order, then -1: (N, m)."""
     order = torch.argsort(~mask, dim=1, stable=True)[:, : int(mask.sum(1).max())]
     return torch.where(mask.gather(1, order), order, -1)

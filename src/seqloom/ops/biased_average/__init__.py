@@ -48,13 +48,13 @@ def average(k: Keys, v: Stream, bias: Bias, past: Past | None = None, total: Tot
     return y
 
 
-def joined(total: Total, k: Keys, v: Stream) -> Total:
+def add_tokens(total: Total, k: Keys, v: Stream) -> Total:
     """The total with the tokens of k (B, N, K) and v (B, N, D) added, except tokens with a key of -inf."""
     name = backends.choice("biased_average", "blocks")
-    return reference.joined(total, k, v) if name == "reference" else totals.joined(total, k, v)
+    return reference.add_tokens(total, k, v) if name == "reference" else totals.add_tokens(total, k, v)
 
 
-def by_size(k: Tensor, bias: Tensor) -> str:
+def choose_backend(k: Tensor, bias: Tensor) -> str:
     """The fastest backend for these sizes, as measured on a CPU core with 4 heads and a window of 32."""
     return "lags" if _is_convolution(k, bias) and k.shape[1] > LONG else "blocks"
 
@@ -94,7 +94,7 @@ OP = Op(
         "blocks": Backend(blocks.average, plain=True),
         "lags": Backend(lagged.average, fits=_is_convolution, plain=True),
     },
-    rule=by_size,
+    rule=choose_backend,
     examples=(_convolution, _table),
     price=reference.price,
 )

@@ -63,10 +63,14 @@ def standard(
 ) -> Float[Tensor, "1 #T L H"]:
     """Taps normalized over the lags to mean `shift` and standard deviation `gain`, the same for all `tokens` tokens."""
 
-    def normalized() -> Tensor:
+    def normalize_taps() -> Tensor:
         return layer_norm(w.mT, (len(w),)).mT * gain + shift
 
-    return torch.stack([normalized() for _ in range(tokens)])[None] if _is_reference() else normalized()[None, None]
+    return (
+        torch.stack([normalize_taps() for _ in range(tokens)])[None]
+        if _is_reference()
+        else normalize_taps()[None, None]
+    )
 
 
 def _from_factors(u: Tensor, r: Tensor, positions: Tensor, lags: int) -> Tensor:

@@ -9,18 +9,18 @@ import math
 
 import torch
 
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
-from seqloom.ops.biased_average import Bias, average, joined
+from seqloom.core.state_spec import StateEntry, StateSpec
+from seqloom.ops.biased_average import Bias, add_tokens, average
 from seqloom.ops.biased_average.total import Key, Keys, Past, Total
 from seqloom.ops.past import ring
 
 
-def entries(window: int, keys: int, dim: int) -> Memory:
+def entries(window: int, keys: int, dim: int) -> StateSpec:
     """The declaration of the state; its sums are at least float32."""
-    sums, peak = Entry((keys, dim // keys + 1), "wide"), Entry((keys,), "wide")
-    return {"k": Entry((window, keys)), "v": Entry((window, dim)), "sums": sums, "peak": peak}
+    sums, peak = StateEntry((keys, dim // keys + 1), "wide"), StateEntry((keys,), "wide")
+    return {"k": StateEntry((window, keys)), "v": StateEntry((window, dim)), "sums": sums, "peak": peak}
 
 
 def recall(k: Keys, v: Stream, length: Lengths, count: int) -> Past:
@@ -40,7 +40,7 @@ def carry(
     if state is None:
         return average(k, v, bias), {}
     length, L, T = state["length"], state["k"].shape[1], k.shape[1]
-    total, count = Total(state["sums"], state["peak"]), ring.filled(L, length_of(state))
+    total, count = Total(state["sums"], state["peak"]), ring.count_filled(L, length_of(state))
     past = tuple(x.to(v.dtype) for x in recall(state["k"], state["v"], length, count))
     y = average(k, v, bias, (past[0], past[1]), total)
     leaving = max(0, count + T - L)  # tokens that leave the window
@@ -48,7 +48,7 @@ def carry(
     if lengths is not None:
         leaves = torch.arange(leaving, device=k.device) < (count - L + lengths)[:, None]  # fewer in shorter rows
         keys = torch.where(leaves[:, :, None], keys, -math.inf)
-    total = joined(total, keys, values)
+    total = add_tokens(total, keys, values)
     rings = {name: ring.write(state[name], length, new, lengths) for name, new in (("k", k), ("v", v))}
     return y, {**rings, **total._asdict()}
 
@@ -56,10 +56,10 @@ def carry(
 def advance(k: Key, v: Token, bias: Bias, state: State, reuse: bool) -> tuple[Token, Entries]:
     """The average at one more token (B, K), (B, D), and the state after it; with `reuse` it is written in place."""
     length, L = state["length"], state["k"].shape[1]
-    count = ring.filled(L, length_of(state))
+    count = ring.count_filled(L, length_of(state))
     keys, values = (x.to(v.dtype) for x in recall(state["k"], state["v"], length, count))
     leaving = max(0, count + 1 - L)
-    total = joined(Total(state["sums"], state["peak"]), keys[:, :leaving], values[:, :leaving])
+    total = add_tokens(Total(state["sums"], state["peak"]), keys[:, :leaving], values[:, :leaving])
     y = average(k[:, None], v[:, None], bias, (keys[:, leaving:], values[:, leaving:]), total)[:, 0]
     total_entries = total._asdict()
     if reuse:

@@ -26,18 +26,18 @@ def average(k: Tensor, v: Tensor, bias: Tensor, past: Past | None, total: Total 
         if past is not None:
             real = _real(past[0][b])
             keys, values = torch.cat([past[0][b][real], keys]), torch.cat([past[1][b][real], values])
-        older = None if total is None else _unscaled(total, b)
+        older = None if total is None else _unscale_row(total, b)
         rows.append(_row(keys, values, bias[min(b, len(bias) - 1)], k.shape[1], older))
     return torch.stack(rows)
 
 
-def joined(total: Total, k: Tensor, v: Tensor) -> Total:
-    """See `seqloom.ops.biased_average.joined`."""
+def add_tokens(total: Total, k: Tensor, v: Tensor) -> Total:
+    """See `seqloom.ops.biased_average.add_tokens`."""
     rows, K = [], k.shape[2]
     for b in range(len(k)):
-        sums_of_row = _unscaled(total, b)
+        sums_of_row = _unscale_row(total, b)
         for j in _real(k[b]).nonzero()[:, 0].tolist():
-            sums_of_row = _added(sums_of_row, k[b, j], v[b, j])
+            sums_of_row = _add_token(sums_of_row, k[b, j], v[b, j])
         if sums_of_row is None:
             rows.append(total.sums[b])
         else:
@@ -55,7 +55,7 @@ def _row(keys: Tensor, values: Tensor, bias: Tensor, T: int, older: Sums | None)
         n = len(keys) - T + t + 1
         first = max(0, n - len(b))
         for j in range(window_start, first):
-            older = _added(older, keys[j], values[j])
+            older = _add_token(older, keys[j], values[j])
         window_start = first
         e = torch.exp(keys[first:n] + b[: n - first].flip(0))
         num, den = (_per_channel(e, values) * values[first:n]).sum(0), e.sum(0)
@@ -65,14 +65,14 @@ def _row(keys: Tensor, values: Tensor, bias: Tensor, T: int, older: Sums | None)
     return torch.stack(outputs)
 
 
-def _added(sums: Sums | None, key: Tensor, value: Tensor) -> Sums:
+def _add_token(sums: Sums | None, key: Tensor, value: Tensor) -> Sums:
     """The sums with one more token, whose key is (K,) and value (D,)."""
     e = torch.exp(key)
     num, den = _per_channel(e, value) * value, e
     return (num, den) if sums is None else (sums[0] + num, sums[1] + den)
 
 
-def _unscaled(total: Total, b: int) -> Sums | None:
+def _unscale_row(total: Total, b: int) -> Sums | None:
     """The numerators and denominators of row b of a total, times e^peak; None for an empty total."""
     sums, peak = total.sums[b], total.peak[b]
     if not bool((sums[:, -1] > 0).any()):

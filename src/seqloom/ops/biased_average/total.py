@@ -28,8 +28,8 @@ class Total(NamedTuple):
         return torch.where(self.sums[..., -1] > 0, self.peak, lowest(self.peak.dtype))
 
 
-def joined(total: Total, k: Tensor, v: Tensor) -> Total:
-    """See `seqloom.ops.biased_average.joined`."""
+def add_tokens(total: Total, k: Tensor, v: Tensor) -> Total:
+    """See `seqloom.ops.biased_average.add_tokens`."""
     if k.shape[1] == 0:
         return Total(total.sums.clone(), total.peak.clone())
     k, v = k.to(total.sums.dtype), v.to(total.sums.dtype)

@@ -68,7 +68,7 @@ def price(T: int, keys: int, dim: int, tables: int = 1) -> Cost:
 
 def _exponentials(k: Keys, w: Tensor) -> tuple[Tensor, Tensor]:
     """e^k and e^w; except in the reference divided by the largest one of each row or query, which cancels."""
-    if backends.forced("biased_average") == "reference":
+    if backends.forced_backend("biased_average") == "reference":
         return k.exp(), w.exp()
     largest_key = k.detach().amax(1, keepdim=True)
     largest_bias = w.detach().amax(-1, keepdim=True)

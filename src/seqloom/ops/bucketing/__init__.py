@@ -21,11 +21,11 @@ from torch import Tensor
 
 from seqloom.core.graphs import capturing
 from seqloom.ops.bucketing import blocks, chunks, reference
-from seqloom.ops.bucketing.orders import Order, Rule, balanced, by_bucket
-from seqloom.ops.native import observed
+from seqloom.ops.bucketing.orders import Order, Rule, balance_clusters, by_bucket
+from seqloom.ops.native import is_observed
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
 
-__all__ = ["OP", "Order", "Rule", "attend", "balanced", "by_bucket", "newest"]
+__all__ = ["OP", "Order", "Rule", "attend", "balance_clusters", "by_bucket", "newest"]
 
 SHORT = 1 << 12
 """the most slots of all rows for which autograd's backward pass is faster"""
@@ -72,14 +72,14 @@ def newest(
     return z.softmax(-1).to(v.dtype) @ v
 
 
-def by_size(q: Tensor, order: Order, rule: Rule) -> str:
+def choose_backend(q: Tensor, order: Order, rule: Rule) -> str:
     """The fastest backend: `chunks` for few slots, otherwise `blocks` if it supports the call."""
     return "blocks" if _in_blocks(q, order, rule) and order.tokens.numel() > SHORT else "chunks"
 
 
 def _in_blocks(q: Tensor, order: Order, rule: Rule) -> bool:
     """Whether `blocks` supports the call: not in a captured graph, nor where tokens attend to other buckets."""
-    return blocks.able(rule) and not (capturing() or observed(q))
+    return blocks.supports(rule) and not (capturing() or is_observed(q))
 
 
 def _example(rule: Rule, together: bool = False) -> Example:
@@ -95,11 +95,11 @@ def _example(rule: Rule, together: bool = False) -> Example:
     return example
 
 
-def _balanced(draw: Draw, B: int, T: int) -> Tensor:
+def _draw_balanced_order(draw: Draw, B: int, T: int) -> Tensor:
     """Three clusters, in which some tokens are twice and some not at all."""
     q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
     time = torch.arange(T).expand(B, T)
-    order = balanced(q[..., :3].detach(), time)
+    order = balance_clusters(q[..., :3].detach(), time)
     return attend(q, k, v, time, order, Rule(order.tokens.shape[3], back=False))
 
 
@@ -110,14 +110,14 @@ OP = Op(
         "chunks": Backend(chunks.attend, plain=True),
         "blocks": Backend(blocks.attend, fits=_in_blocks),
     },
-    rule=by_size,
+    rule=choose_backend,
     examples=(
         _example(Rule(2)),
         _example(Rule(3, same=False, wrap=True), together=True),
         _example(Rule(2, latest=1)),
         _example(Rule(4, back=False, causal=False, alone=False, context=5)),
         _example(Rule(2, causal=False)),
-        _balanced,
+        _draw_balanced_order,
     ),
     price=reference.price,
 )

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from seqloom.ops.bucketing.chunks import Chunks, chunks_of, joined
+from seqloom.ops.bucketing.chunks import Chunks, chunks_of, join_slots
 from seqloom.ops.bucketing.orders import EMPTY, Order, Rule
 
 SCORES = 1 << 18
@@ -26,7 +26,7 @@ LOWEST = {torch.float32: -85.0, torch.float64: -700.0}
 """a lower bound of exponents: torch's exponential is 50 times slower where its result is subnormal"""
 
 
-def able(rule: Rule) -> bool:
+def supports(rule: Rule) -> bool:
     """Whether the slots that a slot attends to are consecutive."""
     return rule.same and not rule.wrap
 
@@ -109,7 +109,7 @@ class _Blocks(torch.autograd.Function):
                 e = z.sub_(largest).clamp_(min=LOWEST[z.dtype]).exp_().mul_(mask)
                 torch.bmm(e, _rows(v, chunks.keys[index]), out=values[index])
                 total[index], top[index] = e.sum(-1), largest[..., 0]
-        value_sums, sums, token_top, hidden = joined(chunks, values, total, top, ranges.alone, len(q))
+        value_sums, sums, token_top, hidden = join_slots(chunks, values, total, top, ranges.alone, len(q))
         y = value_sums / sums.masked_fill(sums == 0, 1.0)
         log_sum = (token_top + sums.log())[:, 0][chunks.queries].masked_fill_(hidden, 0.0)  # of each slot's token
         ctx.save_for_backward(q, k, v, y, log_sum)

@@ -20,21 +20,21 @@ _soft_too: ContextVar[bool] = ContextVar("seqloom_fixed_weights", default=False)
 _fixed: ContextVar[Iterator[Any] | None] = ContextVar("seqloom_fixed_choices", default=None)
 
 
-def chosen(choose: Callable[[], T]) -> T:
-    """Returns `choose()`, computed without gradients; inside a block of `fixed` returns the fixed choice instead."""
+def make_choice(choose: Callable[[], T]) -> T:
+    """Returns `choose()`, computed without gradients; inside a block of `fix_choices` the fixed choice instead."""
     with torch.no_grad():
-        return _chosen(choose)
+        return _make_choice(choose)
 
 
 def soft_choice(choose: Callable[[], Tensor]) -> Tensor:
     """Returns `choose()`, weights with gradients; a block of `soft_too` records and fixes them like choices."""
     if torch.compiler.is_compiling() or not _soft_too.get():
         return choose()
-    weights = _chosen(choose)
+    weights = _make_choice(choose)
     return weights if _fixed.get() is None else weights.detach()
 
 
-def _chosen(choose: Callable[[], T]) -> T:
+def _make_choice(choose: Callable[[], T]) -> T:
     if torch.compiler.is_compiling():
         return choose()
     fixed_choices, records = _fixed.get(), _records.get()
@@ -45,7 +45,7 @@ def _chosen(choose: Callable[[], T]) -> T:
 
 
 @contextmanager
-def recorded() -> Iterator[list[Any]]:
+def record_choices() -> Iterator[list[Any]]:
     """Yields a list to which the choices inside the block are appended, in order."""
     choices: list[Any] = []
     token = _records.set(choices)
@@ -56,7 +56,7 @@ def recorded() -> Iterator[list[Any]]:
 
 
 @contextmanager
-def fixed(choices: Sequence[Any]) -> Iterator[None]:
+def fix_choices(choices: Sequence[Any]) -> Iterator[None]:
     """Replays these choices inside the block, in order; StopIteration where there are too few."""
     token = _fixed.set(iter(choices))
     try:

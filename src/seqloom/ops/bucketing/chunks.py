@@ -23,11 +23,11 @@ def attend(q: Tensor, k: Tensor, v: Tensor, time: Tensor, order: Order, rule: Ru
     top = z.detach().amax(-1, keepdim=True).clamp(min=torch.finfo(z.dtype).min)
     e = (z - top).exp()
     slot_sums = (e.to(v.dtype) @ values).to(e.dtype)
-    y, total, _, _ = joined(chunks, slot_sums, e.sum(-1), top[..., 0], alone[..., 0], len(q_rows))
+    y, total, _, _ = join_slots(chunks, slot_sums, e.sum(-1), top[..., 0], alone[..., 0], len(q_rows))
     return (y / total.masked_fill(total == 0, 1.0)).to(v.dtype).view_as(v)
 
 
-def joined(
+def join_slots(
     chunks: "Chunks", y: Tensor, total: Tensor, top: Tensor, alone: Tensor, rows: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Joins the sums of the slots of each token.

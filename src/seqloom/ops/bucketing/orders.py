@@ -104,7 +104,7 @@ def by_bucket(buckets: Int[Tensor, "B H R T"], time: Int[Tensor, "B T"], togethe
     return Order(torch.where(real, order % T, -1), buckets.gather(-1, order), real[:, 0, 0].sum(-1))
 
 
-def balanced(scores: Float[Tensor, "B H T N"], time: Int[Tensor, "B T"]) -> Order:
+def balance_clusters(scores: Float[Tensor, "B H T N"], time: Int[Tensor, "B T"]) -> Order:
     """For each of N clusters the ⌈T / N⌉ tokens with the highest scores, by time; a token may be in several clusters.
 
     Of tokens with equal scores the first are taken.

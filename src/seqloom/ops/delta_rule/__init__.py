@@ -18,13 +18,13 @@ from torch import Tensor, promote_types
 from seqloom.core.autocast import without_autocast
 from seqloom.core.shapes import Lengths
 from seqloom.ops import fla as fla_kernels
-from seqloom.ops.checked import checked
+from seqloom.ops.checked import check_shapes
 from seqloom.ops.delta_rule import chunked, fla, native, reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.past.pack import within
 
 
-@checked("delta_rule")
+@check_shapes("delta_rule")
 def delta(
     q: Float[Tensor, "B H T K"],
     k: Float[Tensor, "B H T K"],
@@ -67,7 +67,7 @@ def delta(
     return y.to(dtype), new_state
 
 
-def by_size(q: Tensor) -> str:
+def choose_backend(q: Tensor) -> str:
     """The fastest backend for these queries. An exported graph must run where there is no native code."""
     if q.shape[2] == 1:
         return "reference"
@@ -76,25 +76,25 @@ def by_size(q: Tensor) -> str:
     return "fla" if fla_kernels.best(q) else "chunked"
 
 
-def _drawn(draw: Draw, *sizes: int) -> tuple[Tensor, ...]:
+def _draw_inputs(draw: Draw, *sizes: int) -> tuple[Tensor, ...]:
     """q, k, v, erase and write of these sizes, with keys so short that the state stays small."""
     q, k, v, erase, write = (draw(*sizes) for _ in range(5))
     return q, k, v, erase / 4, write / 4
 
 
 def _plain(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
-    q, k, v, erase, _ = _drawn(draw, B, 4, T, CHANNELS // 4)
+    q, k, v, erase, _ = _draw_inputs(draw, B, 4, T, CHANNELS // 4)
     return delta(q, k, v, erase=erase)
 
 
 def _by_head(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
-    q, k, v, erase, _ = _drawn(draw, B, 4, T, CHANNELS // 4)
+    q, k, v, erase, _ = _draw_inputs(draw, B, 4, T, CHANNELS // 4)
     state = draw(B, 4, CHANNELS // 4, CHANNELS // 4)
     return delta(q, k, v, erase=erase, log_decay=-draw(B, 4, T).square(), state=state)
 
 
 def _by_channel(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
-    q, k, v, erase, write = _drawn(draw, B, 4, T, CHANNELS // 4)
+    q, k, v, erase, write = _draw_inputs(draw, B, 4, T, CHANNELS // 4)
     g = -draw(B, 4, T, CHANNELS // 4).square()
     state = draw(B, 4, CHANNELS // 4, CHANNELS // 4)
     return delta(q, k, v, erase=erase, write=write, log_decay=g, state=state)
@@ -105,10 +105,10 @@ OP = Op(
     {
         "reference": Backend(reference.delta),
         "chunked": Backend(chunked.delta, plain=True),
-        "native": Backend(native.delta, native.KERNEL.lacking, lambda q: q.device.type == "cpu"),
-        "fla": Backend(fla.delta, fla_kernels.lacking, fla_kernels.able),
+        "native": Backend(native.delta, native.KERNEL.unavailable, lambda q: q.device.type == "cpu"),
+        "fla": Backend(fla.delta, fla_kernels.unavailable, fla_kernels.supports),
     },
-    rule=by_size,
+    rule=choose_backend,
     examples=(_plain, _by_head, _by_channel),
     price=reference.price,
 )

@@ -73,7 +73,7 @@ def delta(
     if write is not None:
         y = q_products[..., 1, :, :] @ v - y
         added = chunks.written[1].mT @ v - added
-    states_before, new_state = _carried(added, removed, chunks.across, state)
+    states_before, new_state = _carry_state(added, removed, chunks.across, state)
     return (y + (chunks.q - y_per_state) @ states_before).flatten(2, 3)[:, :, :T], new_state
 
 
@@ -118,7 +118,7 @@ def _chunks(q: Tensor, erase: Tensor, written: list[Tensor], g: Tensor | None) -
     )
 
 
-def _carried(added: Tensor, removed: Tensor, across: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor]:
+def _carry_state(added: Tensor, removed: Tensor, across: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor]:
     """S_{n+1} = across_n S_n - removed_n S_n + added_n: the state before each of N chunks, and after the last."""
     S = torch.zeros_like(added[:, :, 0]) if state is None else state
     states_before = []

@@ -16,7 +16,9 @@ def delta(
     return heads_last(y), new_state
 
 
-def gated(x: Tensor, g: Tensor | None, beta: Tensor, state: Tensor | None, heads: int, K: int) -> tuple[Tensor, Tensor]:
+def gated_delta(
+    x: Tensor, g: Tensor | None, beta: Tensor, state: Tensor | None, heads: int, K: int
+) -> tuple[Tensor, Tensor]:
     """The equation of `seqloom.ops.delta_rule.gated`; shapes as there, T at least 1. The state is float32."""
     G, keys = beta.shape[2], heads * K
     q, k, v = x.split((keys, keys, x.shape[2] - 2 * keys), -1)
@@ -39,7 +41,7 @@ def _rule(
     return outputs
 
 
-def _gated(
+def _gated_delta(
     q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, beta: Tensor, state: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     from fla.ops.delta_rule import chunk_delta_rule
@@ -63,4 +65,4 @@ def _by_channel(g: Tensor | None, q: Tensor) -> Tensor:
     return (g if g.ndim == 4 else g[..., None]).expand(q.shape)
 
 
-RULE, GATED = Kernel("fla_rule", _rule), Kernel("fla_gated_rule", _gated)
+RULE, GATED = Kernel("fla_rule", _rule), Kernel("fla_gated_rule", _gated_delta)

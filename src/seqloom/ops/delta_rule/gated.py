@@ -20,7 +20,7 @@ from seqloom.ops.delta_rule.inputs import delta_inputs, require_sizes
 from seqloom.ops.past.pack import within
 
 
-def gated(
+def gated_delta(
     x: Stream,
     g: Tensor | None,
     beta: Float[Tensor, "B T G"],
@@ -36,14 +36,14 @@ def gated(
     sizes do not agree.
     """
     decays = g[..., None] if g is not None and g.ndim == 3 else g  # (B, T, G, 1 or K)
-    if gpu.able(x.device) and x.numel() > 0 and OP.choose(x.detach()[:, None, :, :K]) == "fla":
+    if gpu.supports(x.device) and x.numel() > 0 and OP.choose(x.detach()[:, None, :, :K]) == "fla":
         require_sizes(x, decays, beta, heads, K)
         if lengths is not None:  # in padding nothing is written or erased, and nothing decays
             real = within(lengths, x.shape[1])[..., None]
             x = torch.where(real, x, 0.0)
             g = None if g is None else torch.where(real if g.ndim == 3 else real[..., None], g, 0.0)
         with torch.autocast(x.device.type, enabled=False):
-            return fla.gated(x, g, beta, state, heads, K)
+            return fla.gated_delta(x, g, beta, state, heads, K)
     left = None if decays is None else decays.exp()
     q, beta_k, v, erase = (tensor.transpose(1, 2) for tensor in delta_inputs(x, left, beta, heads, K))
     log_decay = None if g is None else g.transpose(1, 2)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from seqloom.core.cost import Cost
 from seqloom.core.shapes import Stream
-from seqloom.ops.checked import checked
+from seqloom.ops.checked import check_shapes
 from seqloom.ops.delta_rule.keys import unit, unit_price
 
 Inputs: TypeAlias = tuple[
@@ -40,7 +40,7 @@ def delta_inputs(
     return q, beta[..., None] * k, v, k if left is None else left * k
 
 
-@checked("delta_inputs")
+@check_shapes("delta_inputs")
 def require_sizes(
     x: Float[Tensor, "B T C"], left: Float[Tensor, "B T G E"] | None, beta: Float[Tensor, "B T G"], heads: int, K: int
 ) -> None:

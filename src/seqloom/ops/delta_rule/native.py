@@ -51,7 +51,7 @@ def delta(
     decay = None if g is None else g.transpose(1, 2) if g.ndim == 4 else g.transpose(1, 2)[..., None]
     arguments = (*by_token, decay, state)
     needs_grad = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in arguments)
-    if needs_grad or native.observed(q) or forward_ad._current_level >= 0:
+    if needs_grad or native.is_observed(q) or forward_ad._current_level >= 0:
         y, new_state, _, _ = forward(*arguments)
     else:
         y, _, new_state, _ = _run(arguments, learns=False)

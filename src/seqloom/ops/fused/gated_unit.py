@@ -12,7 +12,7 @@ from torch import Tensor
 from seqloom.core.cost import Cost, sigmoid
 
 
-def gated(x: Float[Tensor, "*rows N"]) -> Float[Tensor, "*rows D"]:
+def gate_halves(x: Float[Tensor, "*rows N"]) -> Float[Tensor, "*rows D"]:
     """a ∘ σ(b) for the two halves a and b of x, N = 2D."""
     a, b = x.chunk(2, -1)
     return a * torch.sigmoid(b)

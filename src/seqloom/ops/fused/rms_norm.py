@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from seqloom.core.transforms import transformed
+from seqloom.core.transforms import is_transformed
 
 
 def rms_norm(x: Tensor, sizes: Sequence[int], gain: Tensor | None = None, eps: float | None = None) -> Tensor:
     """x over the root mean square of its last axes, which have these sizes, times the gain; ε as torch's by default."""
-    if not transformed():
+    if not is_transformed():
         return torch.rms_norm(x, sizes, gain, eps)
     axes = tuple(range(-len(sizes), 0))
     least = torch.finfo(x.dtype).eps if eps is None else eps

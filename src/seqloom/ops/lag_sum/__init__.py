@@ -16,7 +16,7 @@ from torch import Tensor, cat, float32, promote_types
 from seqloom.core.autocast import autocasts, without_autocast
 from seqloom.core.shapes import Stream
 from seqloom.ops import gpu as device
-from seqloom.ops.checked import checked
+from seqloom.ops.checked import check_shapes
 from seqloom.ops.lag_sum import (
     choice,
     direct,
@@ -36,7 +36,7 @@ EXACT = ("reference", "direct", "toeplitz", "native", "divide_and_conquer", "tri
 """the backends in which an output is exactly unaffected by later inputs"""
 
 
-@checked("lag_sum", least="L")
+@check_shapes("lag_sum", least="L")
 def lags(x: Stream, w: Taps, past: Float[Tensor, "B P D"] | None = None) -> Stream:
     """The lag sum of x (B, T, D) under the taps w, one of (L, D, D), (L, G, D/G, D/G), (L, D), (L,).
 
@@ -66,7 +66,7 @@ def _run(x: Tensor, w: Tensor) -> Tensor:
     return y.to(dtype)
 
 
-def by_size(x: Stream, w: Tensor) -> str:
+def choose_backend(x: Stream, w: Tensor) -> str:
     """The fastest backend for these sizes, by the rule of `choice`."""
     return choice.fastest(x, w)
 
@@ -94,13 +94,13 @@ OP = Op(
         "direct": Backend(direct.lags, plain=True),
         "fft": Backend(fft.lags),
         "toeplitz": Backend(direct.toeplitz, fits=lambda x, w: w.ndim == 1, plain=True),
-        "native": Backend(native.lags, native.KERNEL.lacking, lambda x, w: w.ndim < 3 and x.device.type == "cpu"),
-        "spectral": Backend(spectral.lags, spectral.lacking, lambda x, w: x.device.type == "cpu"),
+        "native": Backend(native.lags, native.KERNEL.unavailable, lambda x, w: w.ndim < 3 and x.device.type == "cpu"),
+        "spectral": Backend(spectral.lags, spectral.unavailable, lambda x, w: x.device.type == "cpu"),
         "divide_and_conquer": Backend(divide_and_conquer.lags),
-        "triton": Backend(gpu.lags, gpu.lacking, lambda x, w: device.able(x.device)),
-        "tiles": Backend(tiles.lags, tiles.lacking, tiles.able),
+        "triton": Backend(gpu.lags, gpu.unavailable, lambda x, w: device.supports(x.device)),
+        "tiles": Backend(tiles.lags, tiles.unavailable, tiles.supports),
     },
-    rule=by_size,
+    rule=choose_backend,
     examples=(_number, _vectors, _matrices, _groups),
     price=taps.price,
 )

@@ -18,14 +18,14 @@ from seqloom.ops.lag_sum import lags, taps
 from seqloom.ops.lag_sum.reference import product
 
 
-def centered(x: Stream, w: Float[Tensor, "taps ..."]) -> Stream:
+def sum_centered(x: Stream, w: Float[Tensor, "taps ..."]) -> Stream:
     """The sum around each token of x (B, T, D) under 2L-1 taps, of the shapes that `lags` takes.
 
     Raises ValueError for an even number of taps, and where the channels of w and x do not agree.
     """
     if len(w) % 2 == 0:
         raise ValueError(f"a sum over both sides has an odd number of taps, 2L-1, not {len(w)}")
-    if backends.forced("lag_sum") == "reference":
+    if backends.forced_backend("lag_sum") == "reference":
         return _reference(x, w)
     middle = len(w) // 2
     reach = min(middle, max(x.shape[1] - 1, 0))  # taps beyond the sequence have no input

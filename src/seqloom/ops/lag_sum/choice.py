@@ -49,7 +49,7 @@ def fastest(x: Tensor, w: Tensor) -> str:
             return "toeplitz"
         if w.ndim == 2 and B >= ROWS and device.best(x.device):
             return "tiles"
-    if not x.is_cpu or compiler.is_exporting() or not compiled():
+    if not x.is_cpu or compiler.is_exporting() or not has_compiled_backends():
         return portable(B, T, L, D, w.ndim)
     if w.ndim < 3:
         return "native" if L <= NATIVE else "spectral"
@@ -67,6 +67,6 @@ def portable(B: int, T: int, L: int, D: int, ndim: int) -> str:
 
 
 @constant
-def compiled() -> bool:
+def has_compiled_backends() -> bool:
     """Whether this machine has both backends in C."""
-    return not {"native", "spectral"} & backends.lacking("lag_sum").keys()
+    return not {"native", "spectral"} & backends.unavailable("lag_sum").keys()

@@ -13,15 +13,15 @@ from torch import Tensor
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, Length, State, length_of
 from seqloom.ops.lag_sum import Taps, lags
-from seqloom.ops.lag_sum.centered import centered
+from seqloom.ops.lag_sum.centered import sum_centered
 from seqloom.ops.lag_sum.reference import product
-from seqloom.ops.lag_sum.window import summed
+from seqloom.ops.lag_sum.window import sum_newest
 from seqloom.ops.past import ring
 
 
-def dilated(z: Stream, w: Taps, dilation: int, around: bool = False) -> Stream:
+def sum_dilated(z: Stream, w: Taps, dilation: int, around: bool = False) -> Stream:
     """The sum over a whole sequence z (B, T, D); centered if `around`."""
-    T, run = z.shape[1], centered if around else lags
+    T, run = z.shape[1], sum_centered if around else lags
     return _by_remainder(z, min(dilation, T), lambda tokens: run(tokens, w))
 
 
@@ -30,21 +30,21 @@ def carry(
 ) -> tuple[Stream, Entries]:
     """The sum over z (B, T, D), and the ring `name` of the state after it, which is not computed without a state."""
     if state is None:
-        return dilated(z, w, dilation), {}
+        return sum_dilated(z, w, dilation), {}
     length = length_of(state)
-    past = ring.latest(state[name], length.tokens, ring.filled(state[name].shape[1], length))
-    y = dilated(torch.cat([past.to(z.dtype), z], 1), w, dilation)[:, past.shape[1] :]
+    past = ring.latest(state[name], length.tokens, ring.count_filled(state[name].shape[1], length))
+    y = sum_dilated(torch.cat([past.to(z.dtype), z], 1), w, dilation)[:, past.shape[1] :]
     return y, {name: ring.write(state[name], length.tokens, z, lengths)}
 
 
 def advance(z: Token, w: Taps, dilation: int, past: Tensor, length: Length, reuse: bool) -> tuple[Token, Tensor]:
     """The sum at one more token z (B, D), and the ring `past` after it; with `reuse` it is written in place."""
-    filled = ring.filled(past.shape[1], length)
+    filled = ring.count_filled(past.shape[1], length)
     newest_first = ring.latest(past, length.tokens, filled).flip(1)
     inputs = newest_first[:, dilation - 1 :: dilation]
     y = product(z, w[0].to(z.dtype))
     if inputs.shape[1]:
-        y = y + summed(inputs.to(z.dtype), w[1 : 1 + inputs.shape[1]].to(z.dtype))
+        y = y + sum_newest(inputs.to(z.dtype), w[1 : 1 + inputs.shape[1]].to(z.dtype))
     if reuse:
         return y, ring.write_(past, length.tokens, z.detach())
     return y, ring.write(past, length.tokens, z[:, None])

@@ -26,9 +26,9 @@ PROGRAMS = 1024
 
 
 @functools.cache
-def lacking() -> dict[str, str]:
+def unavailable() -> dict[str, str]:
     """This backend with the reason why it is not available; empty where it is. Cached, since every lag sum asks."""
-    return device.lacking()
+    return device.unavailable()
 
 
 def lags(x: Tensor, w: Tensor) -> Tensor:
@@ -47,19 +47,19 @@ def tile(dtype: torch.dtype) -> tuple[int, int]:
 
 def _forward(x: Tensor, w: Tensor) -> Tensor:
     """y_t = Σ_k x_{t-k} w_k for x (B, T, D) and w (L, D), (L, D, D) or (L, G, D/G, D/G); both float32 or float64."""
-    return _summed(x, w, False)
+    return _sum_lags(x, w, False)
 
 
 def _backward(x: Tensor, w: Tensor, g: Tensor, needs_dx: bool, needs_dw: bool) -> tuple[Tensor, Tensor]:
     """The gradients of x and w for g (B, T, D); an empty tensor where one is not needed."""
-    dx = _summed(g, w if w.ndim == 2 else w.mT, True) if needs_dx else x.new_empty(0)
+    dx = _sum_lags(g, w if w.ndim == 2 else w.mT, True) if needs_dx else x.new_empty(0)
     return dx, _taps_gradient(x, w, g) if needs_dw else w.new_empty(0)
 
 
 forward, backward = adjoint.operators("lag_sum_gpu", _forward, _backward, GPU)
 
 
-def _summed(x: Tensor, w: Tensor, back: bool) -> Tensor:
+def _sum_lags(x: Tensor, w: Tensor, back: bool) -> Tensor:
     """Σ_k x_{t-k} w_k, or, if `back`, Σ_k x_{t+k} w_k."""
     from seqloom.ops.lag_sum import gpu_kernels
 
@@ -69,10 +69,12 @@ def _summed(x: Tensor, w: Tensor, back: bool) -> Tensor:
     grouped = w[:, None] if w.ndim == 3 else w
     with torch.cuda.device_of(x):
         if w.ndim == 2:
-            gpu_kernels.alone[blocks(B * T, TIMES), blocks(D, BLOCK)](x, w, y, *sizes, *w.stride(), back, TIMES, BLOCK)
+            gpu_kernels.sum_by_channel[blocks(B * T, TIMES), blocks(D, BLOCK)](
+                x, w, y, *sizes, *w.stride(), back, TIMES, BLOCK
+            )
         else:
             (long, wide), (G, W) = tile(x.dtype), grouped.shape[1:3]
-            gpu_kernels.mixed[blocks(B * T, long), G, blocks(W, wide)](
+            gpu_kernels.sum_by_group[blocks(B * T, long), G, blocks(W, wide)](
                 x, grouped, y, *sizes, W, *grouped.stride(), back, long, wide, num_warps=8
             )
     return y
@@ -90,13 +92,13 @@ def _taps_gradient(x: Tensor, w: Tensor, g: Tensor) -> Tensor:
             grid = blocks(L, TIMES), blocks(D, BLOCK)
             parts, per_part = _parts(B * T, PIECE, grid)
             dw = x.new_empty(parts, L, D, dtype=torch.float64)
-            gpu_slopes.alone[*grid, parts](x, g, dw, *sizes, per_part, PIECE, TIMES, BLOCK)
+            gpu_slopes.slope_by_channel[*grid, parts](x, g, dw, *sizes, per_part, PIECE, TIMES, BLOCK)
         else:
             (long, wide), W = tile(x.dtype), w.shape[-1]
             grid = L * blocks(W, wide), D // W * blocks(W, wide)
             parts, per_part = _parts(B * T, long, grid)
             dw = x.new_empty(parts, *w.shape)
-            gpu_slopes.mixed[*grid, parts](x, g, dw, *sizes, W, per_part, long, wide)
+            gpu_slopes.slope_by_group[*grid, parts](x, g, dw, *sizes, W, per_part, long, wide)
     return dw.sum(0, dtype=torch.float64).to(w.dtype)
 
 

@@ -13,7 +13,7 @@ import triton.language as tl
 
 
 @triton.jit
-def alone(
+def sum_by_channel(
     x,
     w,
     y,
@@ -42,7 +42,7 @@ def alone(
 
 
 @triton.jit
-def mixed(
+def sum_by_group(
     x,
     w,
     y,

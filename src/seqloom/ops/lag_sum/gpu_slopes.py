@@ -11,7 +11,7 @@ import triton.language as tl
 
 
 @triton.jit
-def alone(
+def slope_by_channel(
     x,
     g,
     dw,
@@ -42,7 +42,7 @@ def alone(
 
 
 @triton.jit
-def mixed(
+def slope_by_group(
     x,
     g,
     dw,

@@ -13,7 +13,7 @@ import triton.language as tl
 
 
 @triton.jit
-def summed(
+def sum_block(
     x,
     w,
     y,

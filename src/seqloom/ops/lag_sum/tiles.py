@@ -26,15 +26,15 @@ WARPS = 8
 """warps of a program that multiplies"""
 
 
-def lacking() -> dict[str, str]:
+def unavailable() -> dict[str, str]:
     """This backend with the reason why it is not available; empty where it is."""
     reason = device.why()
     return {"tiles": reason} if reason else {}
 
 
-def able(x: Tensor, w: Tensor) -> bool:
+def supports(x: Tensor, w: Tensor) -> bool:
     """Whether the kernels support the taps, on this device: one number per lag and channel."""
-    return w.ndim == 2 and device.able(x.device)
+    return w.ndim == 2 and device.supports(x.device)
 
 
 def lags(x: Tensor, w: Tensor) -> Tensor:
@@ -52,13 +52,13 @@ def sizes(B: int, dtype: torch.dtype) -> tuple[int, int]:
 
 def _forward(x: Tensor, w: Tensor) -> Tensor:
     """y_t = Σ_k x_{t-k} w_k for x (B, T, D) and w (L, D), both float32 or float64."""
-    return _tokens_last(_summed(_channels_first(x), w, False))
+    return _tokens_last(_sum_lags(_channels_first(x), w, False))
 
 
 def _backward(x: Tensor, w: Tensor, g: Tensor, needs_dx: bool, needs_dw: bool) -> tuple[Tensor, Tensor]:
     """The gradients of x and w for g (B, T, D); an empty tensor where one is not needed."""
     gradient = _channels_first(g)
-    dx = _tokens_last(_summed(gradient, w, True)) if needs_dx else x.new_empty(0)
+    dx = _tokens_last(_sum_lags(gradient, w, True)) if needs_dx else x.new_empty(0)
     return dx, _taps_gradient(_channels_first(x), gradient, len(w)) if needs_dw else w.new_empty(0)
 
 
@@ -75,7 +75,7 @@ def _tokens_last(y: Tensor) -> Tensor:
     return y.permute(1, 2, 0).contiguous()
 
 
-def _summed(x: Tensor, w: Tensor, back: bool) -> Tensor:
+def _sum_lags(x: Tensor, w: Tensor, back: bool) -> Tensor:
     """Σ_k x_{t-k} w_k, or, if `back`, Σ_k x_{t+k} w_k, for x (D, B, T) and w (L, D)."""
     from seqloom.ops.lag_sum import gpu_tiles
 
@@ -83,7 +83,7 @@ def _summed(x: Tensor, w: Tensor, back: bool) -> Tensor:
     rows, times = sizes(B, x.dtype)
     precise = PRECISION[torch.get_float32_matmul_precision()]
     with torch.cuda.device_of(x):
-        gpu_tiles.summed[D, blocks(B, rows), blocks(T, times)](
+        gpu_tiles.sum_block[D, blocks(B, rows), blocks(T, times)](
             x, w.mT.contiguous(), y, B, T, len(w), back, rows, times, precise, num_warps=WARPS
         )
     return y

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, Length, State, length_of
-from seqloom.core.transforms import transformed
+from seqloom.core.transforms import is_transformed
 from seqloom.ops.lag_sum import Taps, lags
 from seqloom.ops.lag_sum.reference import product
 from seqloom.ops.past import ring
@@ -40,7 +40,7 @@ def carry(z: Stream, w: Taps, state: State | None, name: str, lengths: Lengths |
         return lags(z, w), {}
     length = length_of(state)
     forwards = state[name].flip(1)
-    past = ring.latest(forwards, length.tokens, ring.filled(forwards.shape[1], length))
+    past = ring.latest(forwards, length.tokens, ring.count_filled(forwards.shape[1], length))
     after = ring.write(forwards, length.tokens, z, lengths)
     return lags(z, w, past.to(z.dtype)), {name: after.flip(1)}
 
@@ -51,8 +51,8 @@ def advance(z: Token, w: Taps, window: Window, length: Length, reuse: bool) -> t
     size = window.shape[1]
     count = length.bound if length.even else None  # the tokens that all rows have read
     for past, first_lag in _newest_first(window, length) if count is None else _slices(window, count):
-        y = y + summed(past.to(z.dtype), w[first_lag : first_lag + past.shape[1]].to(z.dtype))
-    if transformed():  # which cannot follow a write into a new tensor
+        y = y + sum_newest(past.to(z.dtype), w[first_lag : first_lag + past.shape[1]].to(z.dtype))
+    if is_transformed():  # which cannot follow a write into a new tensor
         return y, ring.write(window.flip(1), length.tokens, z[:, None]).flip(1)
     window, token = (window, z.detach()) if reuse else (window.clone(), z)
     if count is None:
@@ -76,14 +76,14 @@ def _slices(window: Tensor, count: int) -> list[tuple[Tensor, int]]:
 
 def _newest_first(window: Tensor, length: Length) -> list[tuple[Tensor, int]]:
     """As `_slices` where rows have read different numbers of tokens: one copy, 0 before a row's first token."""
-    filled = ring.filled(window.shape[1], length)
+    filled = ring.count_filled(window.shape[1], length)
     if filled == 0:
         return []
     slot = (torch.arange(filled, device=window.device) - length.tokens[:, None]) % window.shape[1]
     return [(ring.pick(window, slot), 1)]
 
 
-def summed(past: Tensor, w: Tensor) -> Tensor:
+def sum_newest(past: Tensor, w: Tensor) -> Tensor:
     """Σ_k past_k w_k for past (B, N, D), newest first, and as many taps: (B, D)."""
     if w.ndim == 1:
         return torch.bmm(w.expand(len(past), 1, -1), past)[:, 0]
@@ -99,7 +99,7 @@ def _by_channel(past: Tensor, w: Tensor) -> Tensor:
     """Σ_k past_k w_k for channels that do not mix, a few lags at a time, so that products stay in the cache."""
     N = past.shape[1]
     count = max(1, ADDED // max(past[:, 0].numel(), 1))  # lags at a time
-    if torch.compiler.is_compiling() or 2 * count >= N or torch.is_grad_enabled() or transformed():
+    if torch.compiler.is_compiling() or 2 * count >= N or torch.is_grad_enabled() or is_transformed():
         return (past * w).sum(1)
     sums = past[:, :count] * w[:count]
     for first in range(count, N, count):

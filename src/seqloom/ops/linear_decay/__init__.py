@@ -19,13 +19,13 @@ from seqloom.core.autocast import without_autocast
 from seqloom.core.shapes import Lengths
 from seqloom.ops import fla as fla_kernels
 from seqloom.ops import gpu as device
-from seqloom.ops.checked import checked
+from seqloom.ops.checked import check_shapes
 from seqloom.ops.linear_decay import chunked, fla, gpu, native, reference, weighted
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.past.pack import within
 
 
-@checked("linear_decay")
+@check_shapes("linear_decay")
 def decay(
     q: Float[Tensor, "B G T K"],
     k: Float[Tensor, "B G T K"],
@@ -51,12 +51,12 @@ def decay(
     All but `fla` are differentiable twice. A later input does not change an output even in the last bit, unless it is
     infinite.
     """
-    y, _, new_state = _summed(q, k, v, log_decay, state, weight, skip, lengths, ones=False)
+    y, _, new_state = _sum_weighted(q, k, v, log_decay, state, weight, skip, lengths, ones=False)
     return y, new_state
 
 
-@checked("linear_decay")
-def normalised(
+@check_shapes("linear_decay")
+def decay_with_normalizer(
     q: Float[Tensor, "B G T K"],
     k: Float[Tensor, "B G T K"],
     v: Float[Tensor, "B H T V"],
@@ -67,12 +67,12 @@ def normalised(
     lengths: Lengths | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"], Float[Tensor, "B H K V+1"]]:
     """As `decay`, with the normalizer z (B, H, T) of each output. y is not divided by z; S has V + 1 columns."""
-    y, z, new_state = _summed(q, k, v, log_decay, state, weight, None, lengths, ones=True)
+    y, z, new_state = _sum_weighted(q, k, v, log_decay, state, weight, None, lengths, ones=True)
     assert z is not None
     return y, z, new_state
 
 
-def _summed(
+def _sum_weighted(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -112,13 +112,13 @@ def _summed(
         if chunks_in_c:
             if ones and S is None:
                 S = v.new_zeros(B, H, q.shape[3], V + 1)  # its columns tell C that there is a channel of ones
-            y, z, new_state = native.summed(q, k, v, g, S, weight, skip)
+            y, z, new_state = native.sum_weighted(q, k, v, g, S, weight, skip)
         else:
-            y, z, new_state = weighted.summed(OP[backend], q, k, v, g, S, weight, skip, ones)
+            y, z, new_state = weighted.sum_weighted(OP[backend], q, k, v, g, S, weight, skip, ones)
     return y.to(dtype), None if z is None else z.to(dtype), new_state
 
 
-def by_size(q: Tensor, by_channel: bool, ones: bool = False) -> str:
+def choose_backend(q: Tensor, by_channel: bool, ones: bool = False) -> str:
     """The fastest backend for these queries; `by_channel` is whether each channel of the keys has its decay.
 
     With a channel of `ones` the outputs are divided by a sum that may cancel to almost 0, where the products of `fla`
@@ -148,13 +148,13 @@ OP = Op(
     {
         "reference": Backend(reference.decay),
         "chunked": Backend(chunked.decay, plain=True),
-        "native": Backend(native.decay, native.lacking, lambda q, *_: q.device.type == "cpu"),
+        "native": Backend(native.decay, native.unavailable, lambda q, *_: q.device.type == "cpu"),
         "triton": Backend(
-            gpu.decay, device.lacking, lambda q, by_channel, *_: device.able(q.device) and not by_channel
+            gpu.decay, device.unavailable, lambda q, by_channel, *_: device.supports(q.device) and not by_channel
         ),
-        "fla": Backend(fla.decay, fla_kernels.lacking, lambda q, *_: fla_kernels.able(q)),
+        "fla": Backend(fla.decay, fla_kernels.unavailable, lambda q, *_: fla_kernels.supports(q)),
     },
-    rule=by_size,
+    rule=choose_backend,
     examples=(_by_token, _by_channel),
     price=reference.price,
 )

@@ -47,7 +47,7 @@ def by_head(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | N
         across = since[..., -1, None, None]
     y = a.tril() @ v
     added = k.mT @ v  # (B, H, N, K, V)
-    states_before, new_state = carried(added, across, state)
+    states_before, new_state = carry_state(added, across, state)
     return (y if states_before is None else y + q @ states_before).flatten(2, 3), new_state
 
 
@@ -60,14 +60,14 @@ def by_channel(q: Tensor, k: Tensor, v: Tensor, g: Tensor, state: Tensor | None,
     a = (q[..., :, None, :] * between * k[..., None, :, :]).sum(-1).tril()
     since = g.cumsum(-2).exp()  # from the start of the chunk
     until = between[..., -1, :, :]  # to its end
-    states_before, new_state = carried((k * until).mT @ v, since[..., -1, :, None], state)
+    states_before, new_state = carry_state((k * until).mT @ v, since[..., -1, :, None], state)
     y = a @ v
     if states_before is not None:
         y = y + (q * since) @ states_before
     return y.flatten(2, 3)[:, :, :T], new_state
 
 
-def carried(added: Tensor, across: Tensor | None, state: Tensor | None) -> tuple[Tensor | None, Tensor]:
+def carry_state(added: Tensor, across: Tensor | None, state: Tensor | None) -> tuple[Tensor | None, Tensor]:
     """The state before each of N chunks (B, H, N, K, V), None where it is zero, and the state after the last.
 
     `across`, the decay of the state over a chunk, is broadcastable to (B, H, N, K, V).

@@ -38,7 +38,7 @@ class Stabilized(NamedTuple):
     """m"""
 
 
-def stabilized(
+def stabilize_gates(
     log_f: Float[Tensor, "B H T"],
     log_i: Float[Tensor, "B H T"],
     before: Float[Tensor, "B H"] | None = None,

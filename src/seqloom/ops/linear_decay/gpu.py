@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from seqloom.ops.autograd import GPU, differentiate, paired
+from seqloom.ops.autograd import GPU, differentiate, pair_operators
 from seqloom.ops.gpu import PRECISION, blocks
 from seqloom.ops.linear_decay import chunked
 
@@ -105,7 +105,7 @@ def _gradient_shapes(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, *rest: T
     return [q.shape, k.shape, v.shape, (0,) if g is None else g.shape, (B, H, K, V)]
 
 
-forward = paired(
+forward = pair_operators(
     "decay_gpu",
     _forward,
     _backward,

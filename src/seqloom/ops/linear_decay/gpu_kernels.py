@@ -49,7 +49,7 @@ def states(
         keys = tile(k, head, first, T, K, tl.program_id(1) * WIDE, C, WIDE)
         values = tile(v, head, first, T, V, tl.program_id(2) * WIDE, C, WIDE)
         if DECAYS:
-            values *= tl.exp(left(head_g, first, T, by_token, C))[:, None]
+            values *= tl.exp(decay_to_end(head_g, first, T, by_token, C))[:, None]
             S *= tl.exp(tl.sum(decays(head_g, first, T, by_token, C), 0))
         S += tl.dot(tl.trans(keys), values, input_precision=PRECISION, out_dtype=S.dtype)
     tl.store(new_state + head * K * V + entry, S, mask=in_state)
@@ -90,7 +90,7 @@ def outputs(
         y_block += tl.dot(queries, S, input_precision=PRECISION, out_dtype=y_block.dtype)
     if DECAYS:
         chunk_g = decays(head_g, first, T, by_token, C)
-        a *= tl.exp(between(chunk_g, C))
+        a *= tl.exp(decay_between(chunk_g, C))
         y_block *= tl.exp(tl.cumsum(chunk_g, 0))[:, None]
     values = tile(v, head, first, T, V, column, C, WIDE)
     y_block += tl.dot(lower(a, C), values, input_precision=PRECISION, out_dtype=y_block.dtype)
@@ -128,7 +128,7 @@ def decays(g, first, T, by_token, C: tl.constexpr):
 
 
 @triton.jit
-def left(g, first, T, by_token, C: tl.constexpr):
+def decay_to_end(g, first, T, by_token, C: tl.constexpr):
     """The log decay from each token to the end of the chunk: g_{j+1} + … + g_C (C,)."""
     t = first + tl.arange(0, C) + 1
     later = tl.load(g + t.to(tl.int64) * by_token, mask=(t < T) & (t < first + C), other=0.0)
@@ -136,7 +136,7 @@ def left(g, first, T, by_token, C: tl.constexpr):
 
 
 @triton.jit
-def between(g, C: tl.constexpr):
+def decay_between(g, C: tl.constexpr):
     """(i, j): g_{j+1} + … + g_i, 0 where j ≥ i."""
     i = tl.arange(0, C)
     return tl.cumsum(tl.where(i[:, None] > i[None, :], g[:, None], 0.0), 0)

@@ -15,7 +15,7 @@ input_gradients  a program for each head and chunk: the gradients of its q, k, v
 import triton
 import triton.language as tl
 
-from seqloom.ops.linear_decay.gpu_kernels import between, decays, left, lower, part, put, tile
+from seqloom.ops.linear_decay.gpu_kernels import decay_between, decay_to_end, decays, lower, part, put, tile
 
 
 @triton.jit
@@ -108,8 +108,8 @@ def input_gradients(  # noqa: PLR0915  # one kernel, since all parts use the sam
     if DECAYS:
         chunk_g = decays(head_g, first, T, by_token, C)
         since = tl.exp(tl.cumsum(chunk_g, 0))
-        until = tl.exp(left(head_g, first, T, by_token, C))
-        decay = tl.exp(between(chunk_g, C))
+        until = tl.exp(decay_to_end(head_g, first, T, by_token, C))
+        decay = tl.exp(decay_between(chunk_g, C))
         pairs *= decay
         dsums = dy_v * lower(pairs, C)
         dy_v *= decay

@@ -50,20 +50,20 @@ def available() -> bool:
     return KERNEL.available() and by_token.KERNEL.available()
 
 
-def lacking() -> dict[str, str]:
+def unavailable() -> dict[str, str]:
     """This backend with the reason why it is not available; empty where it is."""
-    return native.lacking("native", SOURCE, by_token.SOURCE)
+    return native.unavailable("native", SOURCE, by_token.SOURCE)
 
 
 def decay(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor]:
     """The equation of `seqloom.ops.linear_decay`; shapes as in `decay` there, T at least 1."""
     if g is not None and g.ndim == 4:
         return by_token.delta(q, k, v, None, None, g, state)
-    y, _, new_state = summed(q, k, v, g, state)
+    y, _, new_state = sum_weighted(q, k, v, g, state)
     return y, new_state
 
 
-def summed(
+def sum_weighted(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -85,7 +85,7 @@ def summed(
     by_token = (None if x is None else x.transpose(1, 2) for x in (q, k, v, token_g))
     arguments = (*by_token, state, None if weight is None else weight.transpose(1, 2), skip)
     needs_grad = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in arguments)
-    run: Any = forward if needs_grad or native.observed(q) or forward_ad._current_level >= 0 else _forward
+    run: Any = forward if needs_grad or native.is_observed(q) or forward_ad._current_level >= 0 else _forward
     y, z, new_state, _ = run(*arguments)
     y, z = y.transpose(1, 2), z.transpose(1, 2) if z.ndim == 3 else z
     if heads_are_rows:
@@ -179,7 +179,7 @@ def _compute(
     heads_per_key = v.shape[1] // q.shape[1]
     ones = state is not None and state.shape[3] > v.shape[3]
     q, k = (x.repeat_interleave(heads_per_key, 1) if heads_per_key > 1 else x for x in (q, k))
-    y, z, new_state = weighted.summed(chunked.decay, q, k, v, g, state, weight, skip, ones)
+    y, z, new_state = weighted.sum_weighted(chunked.decay, q, k, v, g, state, weight, skip, ones)
     return y.transpose(1, 2), v.new_empty(0) if z is None else z.transpose(1, 2), new_state
 
 

@@ -2,13 +2,13 @@
 
     kernels = native.library(Path(__file__).with_name("kernel.c"))     # None where it cannot be compiled: see `why`
 
-Every C function is declared with the tensors that it takes (`Entry`), and every call is checked against the
+Every C function is declared with the tensors that it takes (`NativeFunction`), and every call is checked against the
 declaration. Libraries are stored in the user's cache under a hash of source, headers, compiler and CPU, so that a
 change of any of these makes a new library. It shares torch's OpenMP runtime. SEQLOOM_NATIVE=0 turns native code off.
 """
 
-from seqloom.ops.native.direct import alike, callable_directly, observed
-from seqloom.ops.native.entry import COMPLEX, WORD, Entry, lacking, need, size
+from seqloom.ops.native.direct import alike, callable_directly, is_observed
+from seqloom.ops.native.entry import COMPLEX, WORD, NativeFunction, need, size, unavailable
 from seqloom.ops.native.loaded import count_compiled, forget, library, why, without_compiling
 from seqloom.ops.native.openmp import threads
 from seqloom.ops.native.signature import Argument, Signature
@@ -17,18 +17,18 @@ __all__ = [
     "COMPLEX",
     "WORD",
     "Argument",
-    "Entry",
+    "NativeFunction",
     "Signature",
     "alike",
     "callable_directly",
     "count_compiled",
     "forget",
-    "lacking",
+    "is_observed",
     "library",
     "need",
-    "observed",
     "size",
     "threads",
+    "unavailable",
     "why",
     "without_compiling",
 ]

@@ -22,7 +22,7 @@ def alike(first: Tensor, *rest: Tensor, optional: tuple[Tensor | None, ...] = ()
     return True
 
 
-def observed(x: Tensor) -> bool:
+def is_observed(x: Tensor) -> bool:
     """Whether something observes the operators that run, so that C must not be called directly.
 
     It is so where a graph is captured, x is not a plain tensor, or a mode or transform handles torch's operations.
@@ -37,7 +37,7 @@ def observed(x: Tensor) -> bool:
 
 def callable_directly(x: Tensor, *rest: Tensor) -> bool:
     """Whether C may be called directly with these tensors: of one dtype, not observed, and without gradients."""
-    if observed(x) or forward_ad._current_level >= 0 or not alike(x, *rest):
+    if is_observed(x) or forward_ad._current_level >= 0 or not alike(x, *rest):
         return False
     if torch.is_grad_enabled():
         return not (x.requires_grad or any(tensor.requires_grad for tensor in rest))

@@ -25,7 +25,7 @@ COMPLEX = {**WORD, torch.complex64: "float", torch.complex128: "double"}
 """suffixes for functions that also take complex numbers, as pairs"""
 
 
-def lacking(backend: str, *sources: Path) -> dict[str, str]:
+def unavailable(backend: str, *sources: Path) -> dict[str, str]:
     """The backend with the reason why one of its sources is not available; empty where all are."""
     reasons = [reason for reason in map(why, sources) if reason]
     return {backend: reasons[0]} if reasons else {}
@@ -58,7 +58,7 @@ def size(op: str, source: Path, name: str, *sizes: int, backend: str = "native")
 
 
 @final
-class Entry:
+class NativeFunction:
     """A function of a C source, in one version for each dtype of `words`, with its numbers and its tensors.
 
     Numbers are passed as `integer`, strides as 64 bits; numbers that do not follow from the tensors are keyword
@@ -105,7 +105,7 @@ class Entry:
         captured with, it makes tensors without numbers.
         """
         if self._outputs and is_without_numbers(tensors):
-            made = self._make(self.signature.made(tensors, {**numbers}, self._outputs), tensors[0])
+            made = self._make(self.signature.made_shapes(tensors, {**numbers}, self._outputs), tensors[0])
         else:
             bound = self.signature.bind_eagerly(tensors, numbers)
             passed = _with_copies(tensors, bound.copied) if bound.copied else tensors

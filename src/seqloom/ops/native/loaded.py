@@ -86,7 +86,7 @@ def _find(source: Path) -> ctypes.CDLL | str:
     with _lock:
         if source not in _libraries:
             try:
-                _libraries[source] = _compiled(source)
+                _libraries[source] = _load_library(source)
             except Unavailable as reason:
                 _print_reason(str(reason))
                 _libraries[source] = str(reason)
@@ -121,7 +121,7 @@ def _path(source: Path, command: list[str]) -> Path:
     return store.folder() / f"{source.stem}-{compiler.key(source, command)[:32]}.so"
 
 
-def _compiled(source: Path) -> ctypes.CDLL:
+def _load_library(source: Path) -> ctypes.CDLL:
     """The library from the cache, compiled first if it is not there. Unavailable where that fails."""
     command = _compiler()
     path = _path(source, command)

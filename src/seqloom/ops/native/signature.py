@@ -117,7 +117,7 @@ class Signature:
         """The call with all sizes known. TypeError or ValueError where tensors or numbers do not fit the signature."""
         if len(tensors) != len(self.arguments):
             raise TypeError(f"{self.op} takes {len(self.arguments)} tensors, not {len(tensors)}")
-        shared = self._shared(tensors)
+        shared = self._shared_dtype(tensors)
         sizes = dict(numbers)
         present = [
             (index, argument, dims, tensor)
@@ -141,9 +141,9 @@ class Signature:
             return Bound(sizes, (), (), shared)
         sizes |= dict.fromkeys(self._steps, 0)
         copied = tuple(index for index, argument, _, tensor in present if self._must_copy(argument, tensor, sizes))
-        return Bound(sizes, self._numbers_for_c(sizes), copied, shared, self.made(tensors, sizes))
+        return Bound(sizes, self._numbers_for_c(sizes), copied, shared, self.made_shapes(tensors, sizes))
 
-    def made(
+    def made_shapes(
         self, tensors: tuple[Tensor | None, ...], sizes: dict[str, int], count: int | None = None
     ) -> tuple[tuple[int, ...] | None, ...]:
         """The shapes of the first `count` tensors that a call with these tensors makes, or of all.
@@ -170,7 +170,7 @@ class Signature:
                 raise ValueError(f"{self.op}: {limit.text} = {size} is too large: at most {LARGEST}")
         return numbers
 
-    def _shared(self, tensors: tuple[Tensor | None, ...]) -> torch.dtype | None:
+    def _shared_dtype(self, tensors: tuple[Tensor | None, ...]) -> torch.dtype | None:
         """The shared dtype, after types, devices and dtypes of all tensors are checked."""
         shared, device = None, torch.device("cpu") if self._numbers else None
         for argument, tensor in zip(self.arguments, tensors, strict=True):

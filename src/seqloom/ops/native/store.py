@@ -41,11 +41,11 @@ def load(path: Path) -> ctypes.CDLL | None:
     Raises Unavailable where the system cannot load it, and where others may change what is in its folder.
     """
     try:
-        with _own(path.parent) as folder:
+        with _open_own_folder(path.parent) as folder:
             content = _content(path.name, folder)
             if content is None or hashlib.sha256(content[:-_DIGEST]).digest() != content[-_DIGEST:]:
                 return None
-            return _loaded(path.name, folder)
+            return _load_library(path.name, folder)
     except OSError:
         return None
 
@@ -57,15 +57,15 @@ def save(path: Path, make: Callable[[Path], None]) -> None:
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _own(path.parent) as folder:
-            library = _made(path.name, make)
+        with _open_own_folder(path.parent) as folder:
+            library = _make_privately(path.name, make)
             _put(path.name, folder, library + hashlib.sha256(library).digest())
     except OSError as error:
         raise Unavailable(f"the cache {path.parent} is not writable ({error.strerror})") from error
 
 
 @contextmanager
-def _own(path: Path) -> Iterator[int]:
+def _open_own_folder(path: Path) -> Iterator[int]:
     """Opens a folder that no other user can change; its files are then named relative to the descriptor.
 
     Raises Unavailable where there is another such folder, or a link.
@@ -94,7 +94,7 @@ def _content(name: str, folder: int) -> bytes | None:
         return file.read() if own else None
 
 
-def _loaded(name: str, folder: int) -> ctypes.CDLL:
+def _load_library(name: str, folder: int) -> ctypes.CDLL:
     """The library of this name in an open folder, whose path may lead elsewhere since it was checked."""
     try:
         return ctypes.CDLL(f"/proc/self/fd/{folder}/{name}")
@@ -102,7 +102,7 @@ def _loaded(name: str, folder: int) -> ctypes.CDLL:
         raise Unavailable(f"{name} cannot be loaded ({error})") from error
 
 
-def _made(name: str, make: Callable[[Path], None]) -> bytes:
+def _make_privately(name: str, make: Callable[[Path], None]) -> bytes:
     """What `make` writes, in a new folder that is the user's alone."""
     try:
         with tempfile.TemporaryDirectory(prefix="seqloom-") as temporary:

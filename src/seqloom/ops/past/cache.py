@@ -6,11 +6,11 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, Length, State, length_of
-from seqloom.core.transforms import transformed
+from seqloom.core.transforms import is_transformed
 from seqloom.ops.past import ring
 
 
-def extended(cache: Tensor, length: Tensor, new: Tensor, lengths: Tensor | None) -> Tensor:
+def extend_cache(cache: Tensor, length: Tensor, new: Tensor, lengths: Tensor | None) -> Tensor:
     """The cache (B, G, C, K), which has room, after each row read new (B, G, T, K), or its first `lengths` (B,)."""
     G = cache.shape[1]
     head_lengths = None if lengths is None else lengths.repeat_interleave(G)
@@ -18,10 +18,10 @@ def extended(cache: Tensor, length: Tensor, new: Tensor, lengths: Tensor | None)
     return ring.write(heads, length.repeat_interleave(G), new.flatten(0, 1), head_lengths).unflatten(0, (-1, G))
 
 
-def written(cache: Tensor, length: Length, new: Tensor, reuse: bool) -> Tensor:
+def write_token(cache: Tensor, length: Length, new: Tensor, reuse: bool) -> Tensor:
     """The cache, which has room, with one more token (B, G, 1, K); with `reuse` it is written in place."""
-    if not reuse and transformed():  # transforms cannot follow a write into a new tensor
-        return extended(cache, length.tokens, new, None)
+    if not reuse and is_transformed():  # transforms cannot follow a write into a new tensor
+        return extend_cache(cache, length.tokens, new, None)
     new = new[:, :, 0].to(cache.dtype)
     cache, new = (cache, new.detach()) if reuse else (cache.clone(), new)
     if length.even and length.bound is not None:  # one slot, which the host knows
@@ -31,7 +31,9 @@ def written(cache: Tensor, length: Length, new: Tensor, reuse: bool) -> Tensor:
     return cache
 
 
-def remembered(state: State, new: dict[str, Stream], lengths: Lengths | None = None, reuse: bool = False) -> Entries:
+def remember_entries(
+    state: State, new: dict[str, Stream], lengths: Lengths | None = None, reuse: bool = False
+) -> Entries:
     """The caches (B, C, N) by name after each row read `new` (B, T, N), or the first `lengths` (B,) tokens of it.
 
     With `reuse` one token is written in place.
@@ -53,9 +55,9 @@ def with_past(
     """
     if state is None:
         return new, {}
-    entries = remembered(state, new, lengths, reuse)
+    entries = remember_entries(state, new, lengths, reuse)
     cached = {}
     for name, x in new.items():
-        filled_slots = ring.filled(entries[name].shape[1], length_of(state).after(x.shape[1], x.shape[1]))
+        filled_slots = ring.count_filled(entries[name].shape[1], length_of(state).after(x.shape[1], x.shape[1]))
         cached[name] = entries[name][:, :filled_slots].to(x.dtype)
     return cached, entries

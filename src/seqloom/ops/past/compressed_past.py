@@ -67,7 +67,7 @@ class CompressedPast:
         """The number of pairs of a query and a token that it sees."""
         return self._token_pairs(span.T) - (self._token_pairs(span.T - 1) if span.per == "token" else 0)
 
-    def made(self, span: Span) -> int:
+    def count_compressed(self, span: Span) -> int:
         """The number of blocks that are compressed for these queries and not already for earlier ones."""
         return self.blocks(span.T - 1) - (self.blocks(span.T - 2) if span.per == "token" else 0)
 

@@ -88,8 +88,10 @@ def whole(past: CompressedPast, x: Stream) -> PastInputs:
 def read_on(past: CompressedPast, x: Stream, state: Mapping[str, Tensor], length: Length) -> PastInputs:
     """The inputs of the piece x (B, T, D) after `length` tokens, whose inputs and slots are entries of the state."""
     count = past.blocks_at(length.tokens)
-    filled = ring.filled(past.memory, length)
-    filled_slots = ring.filled(past.slots, Length(count, None if length.bound is None else past.blocks(length.bound)))
+    filled = ring.count_filled(past.memory, length)
+    filled_slots = ring.count_filled(
+        past.slots, Length(count, None if length.bound is None else past.blocks(length.bound))
+    )
     now = length.tokens[:, None] + torch.arange(x.shape[1], device=x.device)
     block = ring.times(past.slots, count)[:, :filled_slots]
     return PastInputs(

@@ -24,7 +24,7 @@ def times(size: int, length: Lengths) -> Int[Tensor, "B C"]:
     return last - (last - slot) % max(size, 1)
 
 
-def filled(size: int, length: Length) -> int:
+def count_filled(size: int, length: Length) -> int:
     """The most slots of `size` that a row may have written; all if that is not known."""
     return size if length.bound is None else min(size, length.bound)
 

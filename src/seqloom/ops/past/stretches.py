@@ -19,7 +19,7 @@ from seqloom.ops.past.pack import within
 How: TypeAlias = Literal["mean", "max", "conv"]
 
 
-def reduced(
+def pool_stretches(
     x: Stream, width: int, how: How, taps: Float[Tensor, "W D"] | None = None, lengths: Lengths | None = None
 ) -> Float[Tensor, "B N D"]:
     """The pooled stretches (B, N, D) of `width` tokens of x (B, T, D), N = ⌈T / width⌉.
@@ -41,7 +41,7 @@ def reduced(
         return torch.cat([part.sum(2) for part in parts], 1) / counts[..., None].to(x.dtype)
     if lengths is not None:
         x = torch.where(within(lengths, T)[:, :, None], x, torch.finfo(x.dtype).min)
-        return reduced(x, width, how)
+        return pool_stretches(x, width, how)
     return torch.cat([part.amax(2) for part in parts], 1)
 
 

@@ -12,7 +12,7 @@ from seqloom.core.state import Entries, State
 from seqloom.ops.past import ring
 
 
-def shifted(x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+def shift_tokens(x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
     """The token before each token of x (B, T, D), and the entry `last` after them; without a `state` none is computed.
 
     With `lengths` (B,) each row has that many tokens, then padding.

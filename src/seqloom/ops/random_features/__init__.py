@@ -23,12 +23,12 @@ from torch import Tensor
 
 from seqloom.core.graphs import capturing
 from seqloom.core.shapes import Lengths
-from seqloom.ops.native import observed
+from seqloom.ops.native import is_observed
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.past.pack import within
 from seqloom.ops.random_features import fused, reference, stable
 from seqloom.ops.random_features.features import LOGARITHMS, hyperbolic_log, relu, softmax_log, trigonometric, unit
-from seqloom.ops.random_features.reading import SHARE, average, counted, gated, whole
+from seqloom.ops.random_features.reading import SHARE, average, count_tokens, sum_gates, whole
 from seqloom.ops.random_features.stable import LOWEST
 
 __all__ = [
@@ -36,13 +36,13 @@ __all__ = [
     "SHARE",
     "along",
     "average",
-    "counted",
-    "gated",
+    "count_tokens",
     "hyperbolic_log",
     "positive",
     "positive_whole",
     "relu",
     "softmax_log",
+    "sum_gates",
     "trigonometric",
     "unit",
     "whole",
@@ -104,7 +104,7 @@ def _fits_pieces(q: Tensor | None = None, w: Tensor | None = None) -> bool:
     """Whether the features are made from queries and keys, on a CPU and outside of a graph."""
     if q is None or w is None or q.shape[2] == 0 or w.requires_grad:
         return False
-    return q.device.type == "cpu" and not capturing() and not observed(q)
+    return q.device.type == "cpu" and not capturing() and not is_observed(q)
 
 
 def positive_whole(

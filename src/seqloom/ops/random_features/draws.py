@@ -18,7 +18,7 @@ Draw: TypeAlias = Callable[[int, int, int, torch.Generator], Tensor]
 """(H, R, K, generator) → H matrices of R directions of width K"""
 
 
-def independent(heads: int, rows: int, width: int, generator: torch.Generator) -> Float[Tensor, "H R K"]:
+def draw_independent(heads: int, rows: int, width: int, generator: torch.Generator) -> Float[Tensor, "H R K"]:
     """Independent directions (H, R, K), in float64 on the CPU."""
     return torch.randn(heads, rows, width, generator=generator, dtype=torch.float64, device="cpu")
 
@@ -26,9 +26,9 @@ def independent(heads: int, rows: int, width: int, generator: torch.Generator) -
 def orthogonal(heads: int, rows: int, width: int, generator: torch.Generator) -> Float[Tensor, "H R K"]:
     """Directions (H, R, K) that are orthogonal in each block of K, independent for each head, in float64 on the CPU."""
     blocks = -(-rows // width)
-    q, r = torch.linalg.qr(independent(heads * blocks, width, width, generator))
+    q, r = torch.linalg.qr(draw_independent(heads * blocks, width, width, generator))
     q = q * r.diagonal(dim1=1, dim2=2).sign()[:, None]
-    lengths = independent(heads, rows, width, generator).norm(dim=2, keepdim=True)
+    lengths = draw_independent(heads, rows, width, generator).norm(dim=2, keepdim=True)
     return q.mT.reshape(heads, blocks * width, width)[:, :rows] * lengths
 
 

@@ -19,13 +19,13 @@ EPSILON = 1e-3
 def softmax_log(x: Float[Tensor, "B H T K"], w: Float[Tensor, "H R K"]) -> Float[Tensor, "B H T F"]:
     """The logarithm of the softmax kernel's positive features, F = R."""
     x = exact(x)
-    return _projected(x, w) + _log_scale(x, w.shape[1])
+    return _project_on(x, w) + _log_scale(x, w.shape[1])
 
 
 def hyperbolic_log(x: Float[Tensor, "B H T K"], w: Float[Tensor, "H R K"]) -> Float[Tensor, "B H T F"]:
     """The logarithm of the softmax kernel's hyperbolic features: each direction and its opposite, F = 2R."""
     x = exact(x)
-    a = _projected(x, w)
+    a = _project_on(x, w)
     return torch.cat([a, -a], -1) + _log_scale(x, 2 * w.shape[1])
 
 
@@ -38,12 +38,12 @@ def relu(x: Float[Tensor, "B H T K"], w: Float[Tensor, "H R K"]) -> Float[Tensor
 
     Source: Choromanski et al., arXiv:2009.14794, appendix A (Performer-ReLU); ε is that of its authors' code.
     """
-    return positive_part(_projected(exact(x) / math.sqrt(w.shape[1]), w)) + EPSILON
+    return positive_part(_project_on(exact(x) / math.sqrt(w.shape[1]), w)) + EPSILON
 
 
 def trigonometric(x: Float[Tensor, "B H T K"], w: Float[Tensor, "H R K"]) -> Float[Tensor, "B H T F"]:
     """The sines, then the cosines along each direction, F = 2R: every vector of features has length 1."""
-    a = _projected(exact(x), w)
+    a = _project_on(exact(x), w)
     return torch.cat([a.sin(), a.cos()], -1) / math.sqrt(w.shape[1])
 
 
@@ -58,7 +58,7 @@ def exact(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def _projected(x: Tensor, w: Tensor) -> Tensor:
+def _project_on(x: Tensor, w: Tensor) -> Tensor:
     """w·x for each direction w: (B, H, T, R)."""
     with without_autocast(x.device):
         return x @ w.to(x.dtype).mT

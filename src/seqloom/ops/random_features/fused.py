@@ -84,4 +84,4 @@ def _pieces(x: Tensor) -> Iterator[tuple[int, slice, slice]]:
 def _product(x: Tensor, w: Tensor) -> Tensor:
     """x wᵀ, never rounded by autocast."""
     with torch.autocast("cpu", enabled=False):
-        return onednn.product(x.contiguous(), w) if onednn.faster() and onednn.able(x, w, None) else linear(x, w)
+        return onednn.product(x.contiguous(), w) if onednn.faster() and onednn.supports(x, w, None) else linear(x, w)

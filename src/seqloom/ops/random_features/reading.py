@@ -4,8 +4,8 @@
     y_t = φ(q_t) S_t / max(φ(q_t)·z_t, least_t)                                     z is kept as a column of S
 
 With features of any sign φ(q)·z may be near 0 or negative, although the kernel that they estimate is positive. `least`
-is a lower bound of the normalizer, in proportion to the total weight in z: `gated` and `counted` use a tenth of it, so
-that a common factor of all weights does not change y.
+is a lower bound of the normalizer, in proportion to the total weight in z: `sum_gates` and `count_tokens` use a tenth
+of it, so that a common factor of all weights does not change y.
 
 Source: Peng et al., arXiv:2103.02143, Eq. 4-7. What differs: they divide by φ(q)·z without a lower bound.
 """
@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from seqloom.core.shapes import Lengths
-from seqloom.ops.linear_decay import normalised
+from seqloom.ops.linear_decay import decay_with_normalizer
 from seqloom.ops.linear_decay.total import total
 from seqloom.ops.linear_decay.weighted import quotient
 from seqloom.ops.past.pack import within
@@ -49,7 +49,7 @@ def average(
     if lengths is not None:
         real = within(lengths, k.shape[2])[:, None, :, None]
         k, v = torch.where(real, k, 0.0), torch.where(real, v, 0.0)
-    s, z, new_state = normalised(q, k, v, log_decay, state, weight=weight)
+    s, z, new_state = decay_with_normalizer(q, k, v, log_decay, state, weight=weight)
     z = z if least is None else torch.maximum(z, least)
     return quotient(s, z.clamp_min(SMALLEST)), new_state
 
@@ -70,7 +70,7 @@ def whole(
     return sums[..., :-1] / z.clamp_min(SMALLEST)
 
 
-def gated(
+def sum_gates(
     a: Float[Tensor, "B H T"], log_kept: Float[Tensor, "B H"] | None = None, *, lengths: Lengths | None = None
 ) -> tuple[Float[Tensor, "B H T"], Float[Tensor, "B H T"], Float[Tensor, "B H T"], Float[Tensor, "B H"]]:
     """For gates g = sigmoid(a): log g, the weights 1 - g, their `least`, and the sum of log g so far.
@@ -89,7 +89,7 @@ def gated(
     return log_g, weight, torch.expm1(sums[..., 1:]) * -SHARE, sums[..., -1].clone()
 
 
-def counted(q: Float[Tensor, "B H T F"], length: Int[Tensor, " B"] | None = None) -> Float[Tensor, "_ 1 T"]:
+def count_tokens(q: Float[Tensor, "B H T F"], length: Int[Tensor, " B"] | None = None) -> Float[Tensor, "_ 1 T"]:
     """`least` for weights of 1, for queries q in rows that have read `length` tokens before."""
     positions = torch.arange(1, q.shape[2] + 1, device=q.device)[None, None]
     return (positions if length is None else positions + length[:, None, None]).to(q.dtype) * SHARE

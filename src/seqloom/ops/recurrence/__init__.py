@@ -21,7 +21,7 @@ from torch import Tensor
 from seqloom.core.autocast import without_autocast
 from seqloom.core.graphs import capturing
 from seqloom.core.shapes import Lengths, Stream
-from seqloom.ops.checked import checked
+from seqloom.ops.checked import check_shapes
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.recurrence import kernel, looped, native, reference
 from seqloom.ops.recurrence.initial_weights import orthogonal_
@@ -31,7 +31,7 @@ __all__ = ["elman", "gru", "gru_after", "lstm", "orthogonal_"]
 STATES = {"elman": 1, "lstm": 2, "gru": 1, "gru_after": 1}
 
 
-@checked("elman")
+@check_shapes("elman")
 def elman(
     x: Stream,
     w_in: Float[Tensor, "N D"],
@@ -52,7 +52,7 @@ def elman(
     return y, new_state
 
 
-@checked("lstm", w_in="4*N D", bias="4*N", w_state="4*N N")
+@check_shapes("lstm", w_in="4*N D", bias="4*N", w_state="4*N N")
 def lstm(
     x: Stream,
     w_in: Float[Tensor, "G D"],
@@ -67,7 +67,7 @@ def lstm(
     return y, (h, c)
 
 
-@checked("gru", w_in="3*N D", bias="3*N", w_state="3*N N")
+@check_shapes("gru", w_in="3*N D", bias="3*N", w_state="3*N N")
 def gru(
     x: Stream,
     w_in: Float[Tensor, "G D"],
@@ -85,7 +85,7 @@ def gru(
     return y, new_state
 
 
-@checked("gru_after", w_in="3*N D", bias="3*N", w_state="3*N N")
+@check_shapes("gru_after", w_in="3*N D", bias="3*N", w_state="3*N N")
 def gru_after(
     x: Stream,
     w_in: Float[Tensor, "G D"],
@@ -101,7 +101,7 @@ def gru_after(
     return y, new_state
 
 
-def by_size(cell: str, x: Tensor) -> str:
+def choose_backend(cell: str, x: Tensor) -> str:
     """The fastest backend, as measured: for the LSTM in float32 on a CPU that is torch's kernel, which is oneDNN's.
 
     In a captured graph it is the reference, whose loop a compiler unrolls.
@@ -180,9 +180,9 @@ OP = Op(
         "reference": Backend(reference.read),
         "looped": Backend(looped.read),
         "kernel": Backend(kernel.read, fits=_has_kernel),
-        "native": Backend(native.read, native.KERNEL.lacking, _fits_c),
+        "native": Backend(native.read, native.KERNEL.unavailable, _fits_c),
     },
-    rule=by_size,
+    rule=choose_backend,
     examples=(_elman, _lstm, _gru, _gru_after),
     price={
         "elman": reference.elman_price,

@@ -43,7 +43,7 @@ def read(
         y, h = (torch.gru if cell == "gru_after" else torch.rnn_tanh)(x, initial[0], params, *flags)
         return y, (_last(state[0], y, h, lengths),)
     if lengths is not None:
-        x, params[0] = _padded(x, w_in, lengths)
+        x, params[0] = _add_padding_channel(x, w_in, lengths)
     y, h, c = torch.lstm(x, initial, params, *flags)
     return y, (_last(state[0], y, h, lengths), c[0])
 
@@ -53,7 +53,7 @@ def _last(initial: Tensor, y: Tensor, h: Tensor, lengths: Tensor | None) -> Tens
     return h[0] if lengths is None else state_after(torch.cat([initial[:, None], y], 1), lengths)
 
 
-def _padded(x: Tensor, w_in: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+def _add_padding_channel(x: Tensor, w_in: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """x and W_in of the LSTM with the additional channel, which is 1 at padding."""
     padding = torch.arange(x.shape[1], device=x.device) >= lengths[:, None]
     inputs = torch.where(padding[:, :, None], 0.0, x)

@@ -45,7 +45,7 @@ class _Looped(torch.autograd.Function):
         ctx.save_for_backward(x, w_in, bias, *rest, *states, *saved)
         ctx.set_materialize_grads(False)
         ctx.cell, ctx.loop, ctx.state_count, ctx.inputs = cell, loop, state_count, 3 + len(rest)
-        ctx.backends = backends.captured()
+        ctx.backends = backends.forced_backends()
         return states
 
     @staticmethod
@@ -62,7 +62,7 @@ class _Looped(torch.autograd.Function):
         state_grads = tuple(
             torch.zeros_like(h) if dh is None else dh for h, dh in zip(states, output_grads, strict=True)
         )
-        with backends.restored(ctx.backends):  # so products use what was forced in forward
+        with backends.restore_backends(ctx.backends):  # so products use what was forced in forward
             da, initial_grads = ctx.loop.backward(weights, states, saved, state_grads)
             weight_grads = ctx.loop.weight_grads(states, saved, da)
             da_rows = da.flatten(0, 1)

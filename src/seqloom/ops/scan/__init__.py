@@ -16,13 +16,13 @@ from torch import Tensor
 from seqloom.core.graphs import capturing
 from seqloom.core.shapes import Lengths
 from seqloom.ops import gpu as device
-from seqloom.ops.checked import checked
+from seqloom.ops.checked import check_shapes
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.past.pack import within
 from seqloom.ops.scan import gpu, native, portable, recurrence, reference
 
 
-@checked("scan")
+@check_shapes("scan")
 def scan(
     a: Inexact[Tensor, " N"] | Inexact[Tensor, "B T N"],
     b: Inexact[Tensor, "B T N"],
@@ -55,7 +55,7 @@ def scan(
     return h.to(kind), torch.where((lengths > 0)[:, None], last, initial)
 
 
-def by_size(b: Tensor) -> str:
+def choose_backend(b: Tensor) -> str:
     """The fastest backend for these numbers: measured on one CPU core.
 
     Native code is the fastest for more than one token, but an exported graph must run without it.
@@ -83,12 +83,12 @@ OP = Op(
     "scans",
     {
         "reference": Backend(reference.scan),
-        "blocked": Backend(recurrence.differentiable(portable.blocked)),
+        "blocked": Backend(recurrence.differentiable(portable.scan_blocks)),
         "doubling": Backend(recurrence.differentiable(portable.doubling)),
-        "native": Backend(native.forward, native.KERNEL.lacking, lambda b: b.device.type == "cpu"),
-        "triton": Backend(gpu.forward, device.lacking, lambda b: device.able(b.device)),
+        "native": Backend(native.forward, native.KERNEL.unavailable, lambda b: b.device.type == "cpu"),
+        "triton": Backend(gpu.forward, device.unavailable, lambda b: device.supports(b.device)),
     },
-    rule=by_size,
+    rule=choose_backend,
     examples=(_example, _complex),
     price=reference.price,
 )

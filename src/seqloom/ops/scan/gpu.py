@@ -6,7 +6,7 @@ They are two operators of torch, which a compiled model calls unchanged.
 import torch
 from torch import Tensor
 
-from seqloom.ops.autograd import GPU, Operator, paired
+from seqloom.ops.autograd import GPU, Operator, pair_operators
 from seqloom.ops.gpu import blocks
 from seqloom.ops.scan import recurrence
 
@@ -31,7 +31,7 @@ def _backward(a: Tensor, h: Tensor, state: Tensor, dh: Tensor) -> tuple[Tensor, 
     return (da.sum(0).to(a.dtype) if a.ndim == 1 else da), db, dstate
 
 
-forward: Operator = paired(
+forward: Operator = pair_operators(
     "scan_gpu",
     _forward,
     _backward,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import native
-from seqloom.ops.autograd import Operator, paired
+from seqloom.ops.autograd import Operator, pair_operators
 from seqloom.ops.kernel import Kernel
 from seqloom.ops.scan import recurrence
 
@@ -50,7 +50,7 @@ def _numbers(a: Tensor, h: Tensor) -> dict[str, int]:
     return {"threads": native.threads(h.numel()), "paired": h.is_complex(), "fixed": a.ndim == 1}
 
 
-forward: Operator = paired(
+forward: Operator = pair_operators(
     "scan",
     _forward,
     _backward,

@@ -1,4 +1,5 @@
-"""The recurrence in plain torch: `blocked`, token by token in many blocks at once, and `doubling`, in log2 T passes.
+"""The recurrence in plain torch: `scan_blocks`, token by token in many blocks at once, and `doubling`, in log2 T
+passes.
 
 A block is computed twice, in place: first from a zero state, whose last h is what the block adds to its state, then
 from the state at its start. The states at the starts are a recurrence over blocks, whose factors are the products of
@@ -19,7 +20,7 @@ WIDE = 8192
 """numbers of a token, over all rows, from which on the sequence is one block: measured on one CPU core"""
 
 
-def blocked(a: Tensor, b: Tensor, state: Tensor) -> Tensor:
+def scan_blocks(a: Tensor, b: Tensor, state: Tensor) -> Tensor:
     """See `recurrence.Scan`; by blocks."""
     B, T, N = b.shape
     h = b.new_empty(B, T, N)
@@ -28,7 +29,7 @@ def blocked(a: Tensor, b: Tensor, state: Tensor) -> Tensor:
     if done > size:
         a_blocks, b_blocks, h_blocks = (x if x.ndim == 1 else x[:, :done].unflatten(1, (-1, size)) for x in (a, b, h))
         product, added = _through(a_blocks, b_blocks)
-        ends = blocked(product, added, state)  # the state at the end of each block
+        ends = scan_blocks(product, added, state)  # the state at the end of each block
         _loop(a_blocks, b_blocks, h_blocks, torch.cat([state[:, None], ends[:, :-1]], 1))
         state = ends[:, -1]
     else:

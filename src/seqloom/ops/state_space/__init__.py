@@ -30,7 +30,7 @@ Shapes: TypeAlias = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
 """the shapes of a row's state and of each weight"""
 
 
-def joint(
+def run_joint(
     u: Stream,
     system: System,
     method: Method,
@@ -47,7 +47,7 @@ def joint(
 
     Backends: `reference` token by token, `parallel` in log2 T passes.
     """
-    return _streamed("joint", u, system, (method,), state, lengths)
+    return _run_piece("joint", u, system, (method,), state, lengths)
 
 
 def single(
@@ -58,11 +58,11 @@ def single(
     *,
     lengths: Lengths | None = None,
 ) -> tuple[Float[Tensor, "B T D M"], Float[Tensor, "B D N"]]:
-    """The outputs y (B, T, D, M) and the state x (B, D, N); see `joint`.
+    """The outputs y (B, T, D, M) and the state x (B, D, N); see `run_joint`.
 
     `system()` returns A (N, N), B (N,), C (D, M, N) and Δ (D,). `parallel` is a lag sum with the kernel as taps.
     """
-    return _streamed("single", u, system, (method,), state, lengths)
+    return _run_piece("single", u, system, (method,), state, lengths)
 
 
 def low_rank(
@@ -72,12 +72,13 @@ def low_rank(
     *,
     lengths: Lengths | None = None,
 ) -> tuple[Stream, Complex[Tensor, "B D H"]]:
-    """The outputs y = 2 Re(C x) (B, T, D) and the state x (B, D, N/2), half of each pair of conjugates; see `joint`.
+    """The outputs y = 2 Re(C x) (B, T, D) and the state x (B, D, N/2), half of each pair of conjugates; see
+    `run_joint`.
 
     `system()` returns Λ, P, B (N/2,) and C (D, N/2), all complex, and Δ (D,). No eigenvalue may be 0; with real parts
     of at most 0 states do not grow. `parallel` is a lag sum with the kernel as taps.
     """
-    return _streamed("low_rank", u, system, (), state, lengths)
+    return _run_piece("low_rank", u, system, (), state, lengths)
 
 
 def outputs(model: Model, u: Stream, system: System, method: Method | None = None) -> Float[Tensor, "B T ..."]:
@@ -86,7 +87,7 @@ def outputs(model: Model, u: Stream, system: System, method: Method | None = Non
     return y
 
 
-def _streamed(
+def _run_piece(
     model: Model, u: Tensor, system: System, method: tuple[Any, ...], state: Tensor | None, lengths: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """The outputs, and the state after them, from zeros if no state is given."""
@@ -109,7 +110,7 @@ def _read(
     def checked_system() -> tuple[Tensor, ...]:
         weights = system()
         state_shape, weight_shapes = SHAPES[model](weights, u.shape[2])
-        return _checked(u, state, state_shape, *zip(weights, weight_shapes, strict=True))
+        return _check_weights(u, state, state_shape, *zip(weights, weight_shapes, strict=True))
 
     if u.shape[1] == 0:  # no output, in the shape and dtype of those of one token
         token = u.new_zeros(len(u), 1, u.shape[2], dtype=wide)
@@ -145,12 +146,12 @@ SHAPES: dict[Model, Callable[[tuple[Tensor, ...], int], Shapes]] = {
 """by model, a function from weights and the number of channels"""
 
 
-def by_size(u: Tensor) -> str:
+def choose_backend(u: Tensor) -> str:
     """The faster backend: `reference` for one token, else `parallel`."""
     return "reference" if u.shape[1] == 1 else "parallel"
 
 
-def _checked(
+def _check_weights(
     u: Tensor, state: Tensor | None, state_shape: tuple[int, ...], *weights: tuple[Tensor, tuple[int, ...]]
 ) -> tuple[Tensor, ...]:
     """The weights, each given with the shape that it must have, in the dtype of the sums; ValueError for another shape.
@@ -191,7 +192,7 @@ def _low_rank_system(draw: Draw) -> System:
     return lambda: (eigenvalues, p, b, c, step)
 
 
-def _joint(draw: Draw, B: int, T: int) -> Tensor:
+def _draw_joint(draw: Draw, B: int, T: int) -> Tensor:
     return outputs("joint", draw(B, T, CHANNELS), _joint_system(draw), "bilinear")
 
 
@@ -207,14 +208,14 @@ OP = Op(
     "state_space",
     {
         "reference": Backend(
-            {"joint": reference.joint, "single": reference.single, "low_rank": reference.low_rank},
+            {"joint": reference.run_joint, "single": reference.single, "low_rank": reference.low_rank},
         ),
         "parallel": Backend(
-            {"joint": scan.joint, "single": krylov.single, "low_rank": generating.low_rank}, plain=True
+            {"joint": scan.run_joint, "single": krylov.single, "low_rank": generating.low_rank}, plain=True
         ),
     },
-    rule=by_size,
-    examples=(_joint, _single, _low_rank),
+    rule=choose_backend,
+    examples=(_draw_joint, _single, _low_rank),
     price={
         "joint": reference.joint_price,
         "single": reference.single_price,

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from seqloom.core.transforms import transformed
+from seqloom.core.transforms import is_transformed
 
 Method: TypeAlias = Literal["bilinear", "zoh", "euler"]
 SMALL = 1.0
@@ -34,7 +34,7 @@ def bilinear(A: Tensor, B: Tensor, step: Tensor | float) -> tuple[Tensor, Tensor
     B is a vector if it has one axis less than A. Differentiable in every argument. Where I - Δ/2 A is singular the
     result is not finite. All three functions raise ValueError where the axes of B do not fit.
     """
-    step_A, step_B, is_vector = _scaled(A, B, step)
+    step_A, step_B, is_vector = _scale_matrices(A, B, step)
     eye, half = torch.eye(A.shape[-1], dtype=A.dtype, device=A.device), step_A / 2
     solution, _ = torch.linalg.solve_ex(eye - half, torch.cat([eye + half, step_B], -1))
     return _split(solution, A.shape[-1], is_vector)
@@ -42,7 +42,7 @@ def bilinear(A: Tensor, B: Tensor, step: Tensor | float) -> tuple[Tensor, Tensor
 
 def zoh(A: Tensor, B: Tensor, step: Tensor | float) -> tuple[Tensor, Tensor]:
     """See `bilinear`; A may be singular. Computed in float64, since the derivative sums terms that cancel."""
-    step_A, step_B, is_vector = _scaled(A, B, step)
+    step_A, step_B, is_vector = _scale_matrices(A, B, step)
     upper = torch.cat([step_A, step_B], -1).double()
     lower = upper.new_zeros(*upper.shape[:-2], step_B.shape[-1], upper.shape[-1])
     exponential: Tensor = _Exponential.apply(torch.cat([upper, lower], -2))  # type: ignore[no-untyped-call]
@@ -51,7 +51,7 @@ def zoh(A: Tensor, B: Tensor, step: Tensor | float) -> tuple[Tensor, Tensor]:
 
 def euler(A: Tensor, B: Tensor, step: Tensor | float) -> tuple[Tensor, Tensor]:
     """See `bilinear`."""
-    step_A, step_B, is_vector = _scaled(A, B, step)
+    step_A, step_B, is_vector = _scale_matrices(A, B, step)
     eye = torch.eye(A.shape[-1], dtype=A.dtype, device=A.device)
     return eye + step_A, step_B[..., 0] if is_vector else step_B
 
@@ -92,7 +92,7 @@ DIAGONAL: dict[str, Callable[[Tensor, Tensor | float], tuple[Tensor, Tensor]]] =
 
 def growth(z: Tensor) -> Tensor:
     """(e^z - 1) / z elementwise, 1 at 0; it and its first and second derivatives are accurate near 0."""
-    if transformed():
+    if is_transformed():
         is_small = z.abs() < SMALL
         return torch.where(is_small, _sum(torch.where(is_small, z, 0.0)), _growth(torch.where(is_small, 1.0, z)))
     quotient: Tensor = _Growth.apply(z)  # type: ignore[no-untyped-call]  # torch does not type apply
@@ -176,7 +176,7 @@ def _series(z: Tensor) -> Tensor:
     return total
 
 
-def _scaled(A: Tensor, B: Tensor, step: Tensor | float) -> tuple[Tensor, Tensor, bool]:
+def _scale_matrices(A: Tensor, B: Tensor, step: Tensor | float) -> tuple[Tensor, Tensor, bool]:
     """Δ A (…, N, N) and Δ B (…, N, M), expanded to the same leading axes, and whether B is a vector, for which M is 1.
 
     ValueError where the axes of B do not fit.

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seqloom.core.transforms import transformed
+from seqloom.core.transforms import is_transformed
 from seqloom.ops.lag_sum import lags
 from seqloom.ops.lag_sum.fft import points
 from seqloom.ops.state_space import krylov
@@ -121,7 +121,7 @@ def poles(size: Tensor, real: Tensor, v: Tensor, sine: Tensor, cosine: Tensor) -
 
     At most `AT_ONCE` of the q are in memory at a time, forward and backward; they are recomputed for the gradients.
     """
-    if transformed():
+    if is_transformed():
         return _q(size, real, sine, cosine) @ v[:, None]
     out: Tensor = _Poles.apply(size, real, v, sine, cosine)  # type: ignore[no-untyped-call]  # torch does not type it
     return out

@@ -21,7 +21,7 @@ System: TypeAlias = Callable[[], tuple[Tensor, ...]]
 """returns the weights; called at each token"""
 
 
-def joint(
+def run_joint(
     u: Tensor, system: System, method: str, state: Tensor | None, lengths: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
     """u (B, T, D) and x (B, N) → y (B, T, D) and x after `lengths` tokens or the last.
@@ -33,7 +33,7 @@ def joint(
         A, B, C, step = system()
         x = u.new_zeros(len(u), len(A)) if x is None else x
         A_bar, factor = DENSE[method](A, torch.eye(len(A), dtype=A.dtype, device=A.device), step)  # B̄ is factor · B
-        x = _advanced(x @ A_bar.mT + token @ B.mT @ factor.mT, x, t, lengths)
+        x = _choose_state(x @ A_bar.mT + token @ B.mT @ factor.mT, x, t, lengths)
         outputs.append(x @ C.mT)
     return torch.stack(outputs, 1), None if state is None else x
 
@@ -48,7 +48,7 @@ def single(
         x = u.new_zeros(len(u), len(C), len(A)) if x is None else x
         A_bar, B_bar = DENSE[method](A, B, step)
         A_x = (x.transpose(0, 1) @ A_bar.mT).transpose(0, 1)
-        x = _advanced(A_x + B_bar * token[..., None], x, t, lengths)
+        x = _choose_state(A_x + B_bar * token[..., None], x, t, lengths)
         outputs.append((x.transpose(0, 1) @ C.mT).transpose(0, 1))
     return torch.stack(outputs, 1), None if state is None else x
 
@@ -68,7 +68,7 @@ def low_rank(u: Tensor, system: System, state: Tensor | None, lengths: Tensor | 
         middle = torch.reciprocal(1 + dot(P, inverse_P))
         right_side = (rate + eigenvalues) * x - P * dot(P, x)[..., None] + 2 * B * token[..., None]
         v = inverse * right_side
-        x = _advanced(v - inverse_P * (middle * dot(P, v))[..., None], x, t, lengths)
+        x = _choose_state(v - inverse_P * (middle * dot(P, v))[..., None], x, t, lengths)
         outputs.append(2 * (C.real * x.real - C.imag * x.imag).sum(-1))
     return torch.stack(outputs, 1), None if state is None else x
 
@@ -78,7 +78,7 @@ def dot(left: Tensor, right: Tensor) -> Tensor:
     return 2 * (left.real * right.real + left.imag * right.imag).sum(-1)
 
 
-def _advanced(new: Tensor, old: Tensor, t: int, lengths: Tensor | None) -> Tensor:
+def _choose_state(new: Tensor, old: Tensor, t: int, lengths: Tensor | None) -> Tensor:
     """The new state in rows that have token t, the old state where t is padding."""
     if lengths is None:
         return new

@@ -1,4 +1,4 @@
-"""`joint` in log2 T passes, each of which doubles the tokens that a position has summed.
+"""`run_joint` in log2 T passes, each of which doubles the tokens that a position has summed.
 
     h_t ← h_t + Ā^n h_{t-n}        n = 1, 2, 4, …
 
@@ -16,10 +16,10 @@ from seqloom.ops.state_space.discretise import DENSE
 from seqloom.ops.state_space.reference import System
 
 
-def joint(
+def run_joint(
     u: Tensor, system: System, method: str, state: Tensor | None, lengths: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
-    """See `reference.joint`."""
+    """See `reference.run_joint`."""
     A, B, C, step = system()
     eye = torch.eye(len(A), dtype=torch.float64, device=A.device)
     power, factor = DENSE[method](A.double(), eye, step.double())  # B̄ is factor · B

@@ -17,11 +17,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.graphs import capturing
-from seqloom.core.memory import Entry
 from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.state_spec import StateEntry
 from seqloom.ops import backends
 from seqloom.ops import gpu as device
-from seqloom.ops.checked import checked
+from seqloom.ops.checked import check_shapes
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.past.pack import within
 from seqloom.ops.wkv_average import averages, doubling, gpu, native, reference, sequential
@@ -32,12 +32,12 @@ def empty(batch: int, dim: int, dtype: torch.dtype, device: torch.device | None 
     return sums_of(dim).init(batch, dtype, device)
 
 
-def sums_of(dim: int) -> Entry:
+def sums_of(dim: int) -> StateEntry:
     """The declaration of the state of `dim` channels."""
-    return Entry((3, dim), "wide", (0.0, 0.0, averages.NOTHING))
+    return StateEntry((3, dim), "wide", (0.0, 0.0, averages.NOTHING))
 
 
-@checked("wkv")
+@check_shapes("wkv")
 def wkv(
     k: Stream,
     v: Stream,
@@ -76,7 +76,7 @@ def whole_average(k: Stream, v: Stream, lengths: Lengths | None = None) -> Float
     y = (Σ_j e^{k_j} v_j) / (Σ_j e^{k_j}) is the same for every token of the row. With `lengths` (B,) a row has that
     many tokens, then padding.
     """
-    if backends.forced("wkv_average") != "reference":
+    if backends.forced_backend("wkv_average") != "reference":
         k = k - k.detach().amax(1, keepdim=True)  # cancels in the ratio, and keeps e^k finite
     e = k.exp()
     if lengths is not None:
@@ -87,7 +87,7 @@ def whole_average(k: Stream, v: Stream, lengths: Lengths | None = None) -> Float
     return (e * v).sum(1, keepdim=True) / sums
 
 
-def by_size(k: Tensor) -> str:
+def choose_backend(k: Tensor) -> str:
     """The fastest backend for these keys: measured on one CPU core (docs/log.md).
 
     Native code is the fastest at every size, but an exported graph must run without it. Of the other backends, the one
@@ -117,10 +117,10 @@ OP = Op(
         "reference": Backend(reference.wkv),
         "sequential": Backend(averages.wkv_by(averages.differentiable(sequential))),
         "doubling": Backend(averages.wkv_by(averages.differentiable(doubling))),
-        "native": Backend(averages.wkv_by(native.forward), native.KERNEL.lacking, lambda k: k.device.type == "cpu"),
-        "triton": Backend(averages.wkv_by(gpu.forward), device.lacking, lambda k: device.able(k.device)),
+        "native": Backend(averages.wkv_by(native.forward), native.KERNEL.unavailable, lambda k: k.device.type == "cpu"),
+        "triton": Backend(averages.wkv_by(gpu.forward), device.unavailable, lambda k: device.supports(k.device)),
     },
-    rule=by_size,
+    rule=choose_backend,
     examples=(_example,),
     price=reference.price,
 )

@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import torch
 from torch import Tensor
 
-from seqloom.ops.autograd import CPU, Operator, paired
+from seqloom.ops.autograd import CPU, Operator, pair_operators
 from seqloom.ops.wkv_average import doubling
 
 NOTHING = -1e38
@@ -109,7 +109,7 @@ def operator(
     devices: Sequence[str] = CPU,
 ) -> Operator:
     """A walk in native code; `backward` takes k, v, w, u, means and logs, then the gradients of the outputs."""
-    return paired(
+    return pair_operators(
         name,
         forward,
         backward,

@@ -25,8 +25,8 @@ def forward(k, v, w, u, mean, log, y, means, logs, T, D, BLOCK: tl.constexpr, ST
         k_t = tl.load(k + at, mask=mask, other=0.0)
         v_t = tl.load(v + at, mask=mask, other=0.0)
         odds = k_t - z
-        tl.store(y + at, between(m, v_t, tl.sigmoid(odds + bonus)), mask=mask)
-        m = between(m, v_t, tl.sigmoid(odds + rate))
+        tl.store(y + at, interpolate(m, v_t, tl.sigmoid(odds + bonus)), mask=mask)
+        m = interpolate(m, v_t, tl.sigmoid(odds + rate))
         z = log_of_sum(z - rate, k_t)
         at_state += D
         tl.store(means + at_state, m, mask=mask)
@@ -103,7 +103,7 @@ def backward(
 
 
 @triton.jit
-def between(a, b, share):
+def interpolate(a, b, share):
     """a + share · (b - a), exactly b at share 1."""
     return tl.where(share < 0.5, a + share * (b - a), b - (1 - share) * (b - a))
 

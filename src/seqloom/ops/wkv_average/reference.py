@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from seqloom.core.cost import Cost, Span
-from seqloom.core.transforms import transformed
+from seqloom.core.transforms import is_transformed
 from seqloom.ops.wkv_average.averages import state_after
 
 
@@ -52,7 +52,7 @@ def _sums(state: Tensor) -> tuple[Tensor, Tensor] | None:
     """The numerator and the denominator of a state, rescaled to scale 0; None before the first token."""
     numerator, denominator, scale = state.unbind(1)
     if not (
-        state.requires_grad or transformed()
+        state.requires_grad or is_transformed()
     ):  # an empty state and one at scale 0 need no product, which would be counted
         if not bool((denominator > 0).any()):
             return None

@@ -87,7 +87,7 @@ class Chart:
         return specification | {"datasets": specification.get("datasets", {}) | data}
 
 
-def rounded(value: float | None) -> float | int | None:
+def round_number(value: float | None) -> float | int | None:
     """A number to five digits, as an int where it is whole; None for what is unknown or not finite."""
     if value is None or not math.isfinite(value):
         return None
@@ -99,7 +99,7 @@ def rounded(value: float | None) -> float | int | None:
 
 def all_rounded(values: Sequence[float | None]) -> list[float | int | None]:
     """Each number of a sequence to five digits."""
-    return [rounded(value) for value in values]
+    return [round_number(value) for value in values]
 
 
 def filename(*parts: object) -> str:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import altair as alt
 
 from seqloom.report.charts.chart import SEEDS, Axis, Spec, Table
-from seqloom.report.charts.encodings import FEW, HEIGHT, across, color, dash, data, known, tooltip, up
+from seqloom.report.charts.encodings import FEW, HEIGHT, across, color, dash, data, has_numbers, tooltip, up
 from seqloom.report.charts.style import MUTED, PAPER, SIZE, LineStyle
 
 Range: TypeAlias = tuple[float, float]
@@ -49,7 +49,7 @@ def curves(
     x_values = table.numbers(x.column)
     rows = (
         data("rows")
-        .transform_filter(known(x.column, y.column))
+        .transform_filter(has_numbers(x.column, y.column))
         .encode(across(x.column, x, x_values), up(y.column, y, y_range), color(styles))
     )
     if only is not None:  # in each layer: a filter of the whole chart does not reach layers with data of their own

@@ -14,7 +14,7 @@ WIDTH = 640
 """pixels of a chart that stands alone"""
 
 
-def installed() -> bool:
+def has_charts() -> bool:
     """Whether Altair and vl-convert are installed: `pip install 'seqloom[report]'`."""
     return find_spec("altair") is not None and find_spec("vl_convert") is not None
 

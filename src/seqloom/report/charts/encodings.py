@@ -21,7 +21,7 @@ def data(name: str) -> alt.Chart:
     return alt.Chart(alt.NamedData(name=name, format=alt.CsvDataFormat(type="csv")))
 
 
-def known(*columns: str) -> str:
+def has_numbers(*columns: str) -> str:
     """The condition that a row has a number in each column.
 
     An empty cell of CSV is a text or null, by the reader, and would be drawn at 0.

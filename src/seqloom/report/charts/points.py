@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 
 from seqloom.report.charts.chart import Axis, Spec, Table
-from seqloom.report.charts.encodings import HEIGHT, across, color, data, known, shape, tooltip
+from seqloom.report.charts.encodings import HEIGHT, across, color, data, has_numbers, shape, tooltip
 from seqloom.report.charts.style import INK, PAPER, SIZE, LineStyle
 
 NARROWEST = 420
@@ -35,7 +35,7 @@ def points(table: Table, x: Axis, y: Axis, styles: Mapping[str, LineStyle], fron
     styles = {name: style for name, style in styles.items() if name in models}
     rows = (
         data("rows")
-        .transform_filter(known(x.column, y.column))
+        .transform_filter(has_numbers(x.column, y.column))
         .encode(
             across(x.column, x, table.numbers(x.column), padding=24),
             alt.Y(y.column, type="quantitative", title=y.label, scale=alt.Scale(zero=False, padding=24, nice=False)),
@@ -47,7 +47,7 @@ def points(table: Table, x: Axis, y: Axis, styles: Mapping[str, LineStyle], fron
     layers: list[alt.Chart | alt.LayerChart] = [
         steps.encode(color=alt.value(INK), order=alt.Order(x.column, type="quantitative"))
     ]
-    several = rows.transform_filter(known("lowest seed"))
+    several = rows.transform_filter(has_numbers("lowest seed"))
     layers.append(several.mark_rule().encode(y=alt.Y("lowest seed", type="quantitative"), y2=alt.Y2("highest seed")))
     marks = rows.mark_point(filled=True, size=90, opacity=1)
     layers.append(marks.encode(shape=shape(styles), tooltip=tooltip(table, x, y)))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from seqloom.report.charts.chart import Chart, Choice, Spec, Table, rounded
+from seqloom.report.charts.chart import Chart, Choice, Spec, Table, round_number
 from seqloom.report.charts.picture import DEPTHS, STEPS, png
 
 DECADES = 3
@@ -18,7 +18,7 @@ def chart(slopes: Slopes, heading: str, description: str) -> Chart:
     """The map with its axes and the meaning of its colors. ValueError where all slopes are 0."""
     largest = _largest(slopes)
     rows = [
-        [s, t, rounded(slope / largest)]
+        [s, t, round_number(slope / largest)]
         for t, row in enumerate(slopes)
         for s, slope in enumerate(row)
         if slope > UNREAD * largest

@@ -28,13 +28,13 @@ from seqloom.core.extras import Extras
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
 from seqloom.core.rest import Rest
-from seqloom.core.table import written
+from seqloom.core.table import format_cell
 from seqloom.data.config import DataConfig
 from seqloom.data.episodes import Environment, Episodes, read_episodes, sides
-from seqloom.data.noise import episodes_of_noise
 from seqloom.data.permutation import permute
+from seqloom.data.random_texts import random_episodes
 from seqloom.data.tokens import Tokens
-from seqloom.evaluation.scores import widened
+from seqloom.evaluation.scores import widen_logits
 from seqloom.models.decision_config import DecisionConfig
 from seqloom.training.objectives.config import ObjectiveConfig, Prepared
 from seqloom.training.objectives.text import WINDOWS
@@ -77,9 +77,9 @@ class ActionsConfig(ObjectiveConfig):
         return Actions(cast(DecisionConfig, model), best_of(train, self.best), held_out, rows)
 
     @override
-    def build_on_noise(self, model: ModelConfig, rows: int) -> Objective:
+    def build_on_random(self, model: ModelConfig, rows: int) -> Objective:
         sizes = cast(DecisionConfig, model)
-        episodes = episodes_of_noise(sizes.environment, min(model.context, model.vocab))
+        episodes = random_episodes(sizes.environment, min(model.context, model.vocab))
         return Actions(sizes, episodes, episodes, rows)
 
 
@@ -108,13 +108,13 @@ class Actions(Objective):
         return int(batch["keep"].sum())
 
     @override
-    def uncaptured(self, pieces: int) -> str:
+    def uncaptured_reason(self, pieces: int) -> str:
         return "rows are as long as the longest episode of their batch"
 
     @override
     def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
         """The mean loss of an action."""
-        predicted, extras = decided(model, batch)
+        predicted, extras = predict_actions(model, batch)
         loss = loss_of(predicted[batch["keep"]], batch["actions"][batch["keep"]])
         return Pass({"loss": loss}, extras)
 
@@ -132,7 +132,7 @@ class Actions(Objective):
                 cpu_batch = windows(episodes, firsts[begin : begin + self.rows], self.model)
                 batch = {name: tensor.to(model.device) for name, tensor in cpu_batch.items()}
                 keep = batch["keep"]
-                predicted = decided(model, batch)[0][keep]
+                predicted = predict_actions(model, batch)[0][keep]
                 actions = batch["actions"][keep]
                 total += float(loss_of(predicted.double(), actions)) * len(actions)
                 steps += len(actions)
@@ -144,7 +144,7 @@ class Actions(Objective):
     @override
     def summary(self, row: Row) -> str:
         """The loss, and the share of right actions where there is one."""
-        loss = f"held-out loss {written(row['held_out'])}"
+        loss = f"held-out loss {format_cell(row['held_out'])}"
         if "accuracy" not in row:
             return f"{loss} per action, squared"
         return f"{loss} nats per action, {row['accuracy']:.1%} of {row['actions']:,} right"
@@ -155,7 +155,7 @@ def best_of(episodes: Episodes, share: float) -> Episodes:
     count = max(1, round(share * len(episodes)))
     chosen = np.zeros(len(episodes), bool)
     chosen[np.argsort(-episodes.returns, kind="stable")[:count]] = True
-    return episodes.chosen(chosen)
+    return episodes.select(chosen)
 
 
 def require_same(model: Environment, episodes: Environment) -> None:
@@ -190,17 +190,17 @@ def windows(episodes: Episodes, firsts: "npt.NDArray[np.int64]", model: Decision
     index = np.where(keep, index, firsts[:, None])  # (B, T); padding repeats the first step
     actions = episodes.actions[index]
     if episodes.environment.continuous:
-        actions = episodes.environment.scaled(actions)
+        actions = episodes.environment.scale_actions(actions)
     returns = episodes.to_go if model.returns != "end" else np.repeat(episodes.returns, episodes.lengths)
     arrays = {"ids": episodes.times[index], "keep": keep, "returns": returns[index].astype(np.float32)}
     arrays |= {"states": episodes.states[index], "actions": actions}
     return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
 
 
-def decided(model: Any, batch: Batch) -> tuple[Tensor, Extras]:
+def predict_actions(model: Any, batch: Batch) -> tuple[Tensor, Extras]:
     """The actions that the model predicts for the steps of a batch (B, T, A), and its extras."""
     predicted, extras = model.decide(batch["ids"], batch["keep"], batch["returns"], batch["states"], batch["actions"])
-    return widened(predicted), extras
+    return widen_logits(predicted), extras
 
 
 def loss_of(predicted: Tensor, actions: Tensor) -> Tensor:

@@ -22,12 +22,12 @@ from typing_extensions import override
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
 from seqloom.core.rest import Rest
-from seqloom.core.table import written
+from seqloom.core.table import format_cell
 from seqloom.data.config import DataConfig
-from seqloom.data.episodes import described, opened
+from seqloom.data.episodes import describe_environment, open_environment
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.playing import roll
-from seqloom.evaluation.scores import widened
+from seqloom.evaluation.scores import widen_logits
 from seqloom.models.decision_config import TOKENS, DecisionConfig
 from seqloom.training.objectives.config import ObjectiveConfig, Prepared
 from seqloom.training.objectives.text import WINDOWS
@@ -54,7 +54,7 @@ class ActorCriticConfig(ObjectiveConfig):
 
     @property
     @override
-    def learned(self) -> str:
+    def learned_task(self) -> str:
         return "actions"
 
     @override
@@ -66,7 +66,7 @@ class ActorCriticConfig(ObjectiveConfig):
         """The settings with the sizes of the environment that the run plays."""
         run = super().prepare(run).config
         name = run.data.source
-        model = cast(DecisionConfig, run.model).with_environment(described(name, opened(name)))
+        model = cast(DecisionConfig, run.model).with_environment(describe_environment(name, open_environment(name)))
         return Prepared(run.model_copy(update={"model": model}), None)
 
     @override
@@ -79,7 +79,7 @@ class ActorCriticConfig(ObjectiveConfig):
         return ActorCritic(self, cast(DecisionConfig, model).dim, rows, data.seed)
 
     @override
-    def build_on_noise(self, model: ModelConfig, rows: int) -> NoReturn:
+    def build_on_random(self, model: ModelConfig, rows: int) -> NoReturn:
         raise ValueError(f"{self.untimed}, which cannot be timed before: train without --plan")
 
 
@@ -101,7 +101,7 @@ class ActorCritic(Objective):
             draws = [np.random.default_rng((seed, step, row)) for row in range(self.rows)]
             rewards, played, past = roll(model, np.zeros(self.rows, np.float32), draws)
         inputs = past.window(np.arange(self.rows), len(rewards) - 1, torch.device("cpu"))
-        gains = discounted(rewards, self.config.discount)
+        gains = discount_returns(rewards, self.config.discount)
         return {**inputs, "keep": torch.from_numpy(played.T.copy()), "gains": torch.from_numpy(gains.T.copy())}
 
     @override
@@ -110,7 +110,7 @@ class ActorCritic(Objective):
         return int(batch["keep"].sum())
 
     @override
-    def uncaptured(self, pieces: int) -> str:
+    def uncaptured_reason(self, pieces: int) -> str:
         return "episodes are as long as the model plays"
 
     @override
@@ -120,7 +120,7 @@ class ActorCritic(Objective):
         inputs = (batch["returns"], batch["states"], batch["actions"])
         x, extras = model.features_with_extras(batch["ids"], keep, None, *inputs)
         x = x[:, 1::TOKENS]  # at the token of each state (B, T, D)
-        log_p = widened(model.output(x)).log_softmax(-1)[keep]
+        log_p = widen_logits(model.output(x)).log_softmax(-1)[keep]
         values = self.value(model.norm(x))[..., 0][keep]
         gains = batch["gains"][keep].to(values.dtype)
         log_p_chosen = log_p.gather(-1, batch["actions"][keep][:, None])[:, 0]
@@ -141,10 +141,11 @@ class ActorCritic(Objective):
     @override
     def summary(self, row: Row) -> str:
         """Return and length."""
-        return f"return {written(row['return'])} in {written(row['steps'])} steps, mean of {row['episodes']} episodes"
+        reached = f"return {format_cell(row['return'])} in {format_cell(row['steps'])} steps"
+        return f"{reached}, mean of {row['episodes']} episodes"
 
 
-def discounted(rewards: Any, discount: float) -> Any:
+def discount_returns(rewards: Any, discount: float) -> Any:
     """G_t (T, N) of rewards (T, N)."""
     gains = np.zeros_like(rewards)
     later = np.zeros_like(rewards[0])

@@ -24,13 +24,13 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from seqloom.core.extras import weighted
+from seqloom.core.extras import weight_extras
 from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
-from seqloom.core.state import filled, flat, restarted
+from seqloom.core.state import fill_state, flat, restart_rows
 from seqloom.data.segments import Segments
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.reading import score_reading
-from seqloom.evaluation.scores import widened
+from seqloom.evaluation.scores import widen_logits
 from seqloom.training.objectives.neighbors import neighbor_arguments
 from seqloom.training.objectives.next_token import by_token
 
@@ -90,7 +90,7 @@ class CarriedNextToken(Objective):
         return batch["ids"][:, 1:].numel()
 
     @override
-    def uncaptured(self, pieces: int) -> str:
+    def uncaptured_reason(self, pieces: int) -> str:
         return "training.memory=carry passes a state from step to step"
 
     @override
@@ -99,23 +99,23 @@ class CarriedNextToken(Objective):
         ids = batch["ids"]
         state = model.start(len(ids))
         if carried and not bool(batch["first"][0]):
-            state = filled(state, carried)
+            state = fill_state(state, carried)
         all_logits: list[Tensor] = []  # of each piece
         extras = []
         for number, piece in enumerate(ids[:, :-1].split(self.context, 1)):
             arguments = neighbor_arguments(batch, number * self.context, (number + 1) * self.context)
             for part in self._documents(piece):
                 if part.begins is not None:
-                    state = restarted(state, part.begins, model.start(len(ids)))
+                    state = restart_rows(state, part.begins, model.start(len(ids)))
                 logits, state, part_extras = model.extend_with_extras(piece, state, part.keep, **arguments)
                 if part.begins is None or part.keep is None:
-                    all_logits.append(widened(logits))
+                    all_logits.append(widen_logits(logits))
                 else:
-                    all_logits[-1] = torch.where(part.keep[:, :, None], widened(logits), all_logits[-1])
+                    all_logits[-1] = torch.where(part.keep[:, :, None], widen_logits(logits), all_logits[-1])
                 extras.append((part_extras, part.share / self.through))
         loss = cross_entropy(torch.cat(all_logits, 1).flatten(0, 1), ids[:, 1:].flatten())
         after = {name: tensor.detach() for name, tensor in flat(model.trim(state)).items()}
-        return Pass({"loss": loss}, weighted(extras), after)
+        return Pass({"loss": loss}, weight_extras(extras), after)
 
     def _documents(self, piece: Tensor) -> Iterator[_Part]:
         """A piece (B, T) by the documents in its rows: the rest of the one before it, the next one, and so on."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from seqloom.core.config import Config
-from seqloom.core.device import chosen
+from seqloom.core.device import choose_device
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Objective
 from seqloom.data.config import DataConfig
@@ -47,7 +47,7 @@ class ObjectiveConfig(Config, ABC):
     """why a step cannot be timed before the training, in a few words, if so"""
 
     @property
-    def learned(self) -> str:
+    def learned_task(self) -> str:
         """What a model learns under it, as `ModelConfig.objective` names it."""
         return self.kind
 
@@ -64,7 +64,7 @@ class ObjectiveConfig(Config, ABC):
     def check_model(self, model: ModelConfig) -> None:
         """Raises ValueError where the kind of the model is not one that the objective trains."""
         misfit = f"training.objective.kind={self.kind} does not fit model.kind={model.kind}: choose"
-        if model.objective is not None and model.objective != self.learned:
+        if model.objective is not None and model.objective != self.learned_task:
             raise ValueError(f"{misfit} training.objective.kind={model.objective}")
         if self.made_for and model.objective is None:
             raise ValueError(f"{misfit} model.kind={self.made_for}")
@@ -103,7 +103,7 @@ class ObjectiveConfig(Config, ABC):
         """The entry for the text in the identity of a run that reads none."""
         return ""
 
-    def sized(self, model: ModelConfig) -> ModelConfig:
+    def size_model(self, model: ModelConfig) -> ModelConfig:
         """The settings of the model with the sizes that the objective determines; by default as they are."""
         return model
 
@@ -121,7 +121,7 @@ class ObjectiveConfig(Config, ABC):
 
     def require_device(self, run: "RunConfig") -> None:
         """Raises ValueError where the device has no room for the run, or cannot do it."""
-        device = chosen(run.training.device)
+        device = choose_device(run.training.device)
         require_graph(run.training, device)
         require_room(run.model, device, run.training)
 
@@ -156,7 +156,7 @@ class ObjectiveConfig(Config, ABC):
         """
 
     @abstractmethod
-    def build_on_noise(self, model: ModelConfig, rows: int) -> Objective:
+    def build_on_random(self, model: ModelConfig, rows: int) -> Objective:
         """The objective on random data that fill the context, to time its steps. ValueError where it is `untimed`."""
 
 

@@ -31,7 +31,7 @@ from seqloom.data.config import DataConfig
 from seqloom.data.given_tokenizer import given_tokenizer
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens
-from seqloom.evaluation.scores import score, widened
+from seqloom.evaluation.scores import score, widen_logits
 from seqloom.models.config import TransformerConfig
 from seqloom.models.switched import SwitchedMixers, differing_layers
 from seqloom.ops.backends import checkpoint_contexts
@@ -140,7 +140,7 @@ class Distill(ScoredByToken):
         return score(model, held_out, batch=self.rows, context=self.context).row()
 
     @override
-    def uncaptured(self, pieces: int) -> str:
+    def uncaptured_reason(self, pieces: int) -> str:
         return "what learns depends on the stage of the distillation"
 
     @override
@@ -193,9 +193,9 @@ class Distill(ScoredByToken):
     def _logits(self, model: Any, ids: Tensor) -> Pass:
         """The probabilities of the next token at every position."""
         with Rest(model), self.replaced.in_place(model):
-            wanted = (widened(model(ids)) / self.temperature).log_softmax(-1).flatten(0, 1)
+            wanted = (widen_logits(model(ids)) / self.temperature).log_softmax(-1).flatten(0, 1)
         logits, extras = model.forward_with_extras(ids)
-        found = (widened(logits) / self.temperature).log_softmax(-1).flatten(0, 1)
+        found = (widen_logits(logits) / self.temperature).log_softmax(-1).flatten(0, 1)
         loss = kl_div(found, wanted, log_target=True, reduction="batchmean") * self.temperature**2
         return Pass({"loss": loss}, extras)
 

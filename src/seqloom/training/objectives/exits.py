@@ -21,13 +21,13 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from seqloom.core.extras import Extras, weighted
+from seqloom.core.extras import Extras, weight_extras
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Batch, Carried, Pass
 from seqloom.data.config import DataConfig
 from seqloom.data.probes.draws import Draws
 from seqloom.data.tokens import Tokens
-from seqloom.evaluation.scores import widened
+from seqloom.evaluation.scores import widen_logits
 from seqloom.training.objectives.next_token import NextToken, ScoredByToken
 from seqloom.training.objectives.text import TextObjectiveConfig
 
@@ -51,7 +51,7 @@ class ExitsConfig(TextObjectiveConfig):
     later: ClassVar = ("training", "samples")
 
     @model_validator(mode="after")
-    def _used(self) -> "ExitsConfig":
+    def _check_use(self) -> "ExitsConfig":
         if self.training == "mixed" and self.weights != "layers":
             raise ValueError("weights are of aligned training: mixed training draws each layer as often")
         if self.training == "aligned" and self.samples != 1:
@@ -105,7 +105,7 @@ class NextTokenExits(Exits):
         streams, extras = model.exits(ids[:, :-1])
         targets = ids[:, 1:].flatten()
         outputs = (model.exit_logits(x, layer) for layer, x in enumerate(streams, 1))
-        losses = torch.stack([cross_entropy(widened(logits).flatten(0, 1), targets) for logits in outputs])
+        losses = torch.stack([cross_entropy(widen_logits(logits).flatten(0, 1), targets) for logits in outputs])
         shares = torch.arange(1, len(losses) + 1, device=losses.device) if self.by_layer else torch.ones_like(losses)
         return Pass({"loss": (losses * shares).sum() / shares.sum()}, extras)
 
@@ -127,7 +127,7 @@ class MixedExits(Exits):
         return {**batch, "layers": torch.from_numpy(layers).view(self.rows, self.samples, self.context)}
 
     @override
-    def uncaptured(self, pieces: int) -> str:
+    def uncaptured_reason(self, pieces: int) -> str:
         return "mixed exits draw how many tokens each layer predicts"
 
     @override
@@ -142,6 +142,6 @@ class MixedExits(Exits):
             for layer in range(1, self.depth + 1):
                 exits_here = layers == layer
                 logits = model.exit_logits(x[exits_here][None], layer)[0]
-                sums.append(cross_entropy(widened(logits), targets[exits_here], reduction="sum"))
+                sums.append(cross_entropy(widen_logits(logits), targets[exits_here], reduction="sum"))
             passes.append((extras, torch.tensor(1 / self.samples)))
-        return Pass({"loss": torch.stack(sums).sum() / (self.samples * targets.numel())}, weighted(passes))
+        return Pass({"loss": torch.stack(sums).sum() / (self.samples * targets.numel())}, weight_extras(passes))

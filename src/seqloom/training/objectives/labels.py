@@ -19,18 +19,18 @@ from typing_extensions import override
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
 from seqloom.core.rest import Rest
-from seqloom.core.table import written
+from seqloom.core.table import format_cell
 from seqloom.data.config import DataConfig
 from seqloom.data.corpora import require_column
 from seqloom.data.given_tokenizer import Unit
 from seqloom.data.labelled import encode_examples, prepare_labelled
 from seqloom.data.labels import examples_of
-from seqloom.data.noise import labelled_noise
 from seqloom.data.permutation import permute
 from seqloom.data.prepare import Corpus
+from seqloom.data.random_texts import random_examples
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens
-from seqloom.evaluation.scores import require_tokens, widened
+from seqloom.evaluation.scores import require_tokens, widen_logits
 from seqloom.training.objectives.config import with_sizes
 from seqloom.training.objectives.text import WINDOWS, TextObjectiveConfig
 
@@ -89,8 +89,8 @@ class LabelsConfig(TextObjectiveConfig):
         return None
 
     @override
-    def build_on_noise(self, model: ModelConfig, rows: int) -> Objective:
-        return Labels(labelled_noise(model.context, model.vocab, getattr(model, "texts", 1)), rows)
+    def build_on_random(self, model: ModelConfig, rows: int) -> Objective:
+        return Labels(random_examples(model.context, model.vocab, getattr(model, "texts", 1)), rows)
 
     @override
     def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "Labels":
@@ -114,14 +114,14 @@ class Labels(Objective):
         return examples(self.tokens, permute(index, epoch, count, seed))
 
     @override
-    def uncaptured(self, pieces: int) -> str:
+    def uncaptured_reason(self, pieces: int) -> str:
         return "rows are as long as the longest example of their batch"
 
     @override
     def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
         """The mean loss of an example."""
         logits, extras = model.classify(batch["ids"], batch["keep"], batch.get("second"))
-        return Pass({"loss": cross_entropy(widened(logits), batch["label"])}, extras)
+        return Pass({"loss": cross_entropy(widen_logits(logits), batch["label"])}, extras)
 
     @override
     def score(self, model: Any, held_out: Any) -> Row:
@@ -138,7 +138,7 @@ class Labels(Objective):
             for first in range(0, len(labels), self.rows):
                 batch = examples(held_out, np.arange(first, min(first + self.rows, len(labels))))
                 inputs = {name: tensor.to(model.device) for name, tensor in batch.items()}
-                logits = widened(model(inputs["ids"], inputs["keep"], inputs.get("second"))).cpu()
+                logits = widen_logits(model(inputs["ids"], inputs["keep"], inputs.get("second"))).cpu()
                 nats += float(cross_entropy(logits.double(), batch["label"], reduction="sum"))
                 right += int((logits.argmax(1) == batch["label"]).sum())
         return {"held_out": nats / len(labels), "accuracy": right / len(labels), "examples": len(labels)}
@@ -150,7 +150,7 @@ class Labels(Objective):
     @override
     def summary(self, row: Row) -> str:
         """Loss and accuracy."""
-        loss, accuracy = written(row["held_out"]), f"{row['accuracy']:.1%}"
+        loss, accuracy = format_cell(row["held_out"]), f"{row['accuracy']:.1%}"
         return f"held-out loss {loss} nats per example, {accuracy} of {row['examples']:,} right"
 
 

@@ -22,12 +22,12 @@ from typing_extensions import override
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
 from seqloom.core.rest import Rest
-from seqloom.core.table import written
+from seqloom.core.table import format_cell
 from seqloom.data.config import DataConfig
-from seqloom.data.masking import hidden
+from seqloom.data.masking import hide_tokens
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import Windows, held_out
-from seqloom.evaluation.scores import require_tokens, widened
+from seqloom.evaluation.scores import require_tokens, widen_logits
 from seqloom.training.objectives.text import TextObjectiveConfig
 
 JUDGED = 2**40
@@ -91,7 +91,7 @@ class MaskedToken(Objective):
         As each row has T tokens, n is the same for all.
         """
         ids = self._windows(seed, self.context).batch(step, self.rows).numpy()
-        inputs, chosen = self._hidden(ids, np.ones_like(ids, bool), seed, step * self.rows)
+        inputs, chosen = self._hide_tokens(ids, np.ones_like(ids, bool), seed, step * self.rows)
         positions = np.nonzero(chosen)[1].reshape(len(ids), -1)
         targets = np.take_along_axis(ids, positions, 1)
         arrays = {"ids": inputs, "chosen": positions, "targets": targets}
@@ -116,7 +116,7 @@ class MaskedToken(Objective):
         x, extras = model.features_with_extras(batch["ids"])
         positions = batch["chosen"][:, :, None].expand(-1, -1, x.shape[2])
         logits = model.logits(x.gather(1, positions))
-        return Pass({"loss": cross_entropy(widened(logits).flatten(0, 1), batch["targets"].flatten())}, extras)
+        return Pass({"loss": cross_entropy(widen_logits(logits).flatten(0, 1), batch["targets"].flatten())}, extras)
 
     @override
     def score(self, model: Any, held_out: Any) -> Row:
@@ -126,34 +126,34 @@ class MaskedToken(Objective):
         """
         require_tokens(held_out, self.mask)
         with Rest(model):
-            return self._scored(model, held_out)
+            return self._score_model(model, held_out)
 
     @override
     def summary(self, row: Row) -> str:
         """Loss and accuracy."""
-        loss, accuracy = written(row["held_out"]), f"{row['accuracy']:.1%}"
+        loss, accuracy = format_cell(row["held_out"]), f"{row['accuracy']:.1%}"
         return f"held-out loss {loss} nats per masked token, {accuracy} of {row['masked']:,} right"
 
-    def _scored(self, model: Any, tokens: Tokens) -> Row:
+    def _score_model(self, model: Any, tokens: Tokens) -> Row:
         """`score`, of a model in evaluation mode."""
         nats = 0.0
         right = 0
         count = 0
         first_row = JUDGED
         for _, ids, keep in held_out(tokens, model.config.context, self.rows):
-            inputs, is_chosen = self._hidden(ids.numpy(), keep.numpy(), self.seed, first_row)
+            inputs, is_chosen = self._hide_tokens(ids.numpy(), keep.numpy(), self.seed, first_row)
             chosen = torch.from_numpy(is_chosen)
             targets = ids[chosen]
             x = model.features(torch.from_numpy(inputs).to(model.device), keep.to(model.device))
-            logits = widened(model.logits(x[chosen.to(model.device)][None]))[0].cpu()
+            logits = widen_logits(model.logits(x[chosen.to(model.device)][None]))[0].cpu()
             nats += float(cross_entropy(logits.double(), targets, reduction="sum"))
             right += int((logits.argmax(1) == targets).sum())
             count += len(targets)
             first_row += len(ids)
         return {"held_out": nats / count, "accuracy": right / count, "masked": count}
 
-    def _hidden(self, ids: Any, keep: Any, seed: int, first_row: int) -> tuple[Any, Any]:
+    def _hide_tokens(self, ids: Any, keep: Any, seed: int, first_row: int) -> tuple[Any, Any]:
         """The rows (B, T) with tokens hidden, and which tokens were chosen; the rows count from `first_row`."""
-        return hidden(
+        return hide_tokens(
             ids, keep, share=self.share, span=self.span, vocab=self.mask, mask=self.mask, seed=seed, first=first_row
         )

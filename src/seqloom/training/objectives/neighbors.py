@@ -72,8 +72,8 @@ class WithNeighbors(Objective):
         return self.inner.row_size(batch)
 
     @override
-    def uncaptured(self, pieces: int) -> str:
-        return self.inner.uncaptured(pieces)
+    def uncaptured_reason(self, pieces: int) -> str:
+        return self.inner.uncaptured_reason(pieces)
 
     @override
     def pass_steps(self, seed: int) -> int:

@@ -16,15 +16,15 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from seqloom.core.extras import Extras, weighted
+from seqloom.core.extras import Extras, weight_extras
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
-from seqloom.core.table import written
+from seqloom.core.table import format_cell
 from seqloom.data.config import DataConfig
 from seqloom.data.packing import PackedRows
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import Windows
-from seqloom.evaluation.scores import score, widened
+from seqloom.evaluation.scores import score, widen_logits
 from seqloom.ops.past.pack import by_length, separate
 from seqloom.training.objectives.neighbors import neighbor_arguments
 from seqloom.training.objectives.text import TextObjectiveConfig
@@ -80,8 +80,8 @@ class ScoredByToken(Objective, ABC):
 def by_token(row: Row) -> str:
     """The held-out loss per token in words, with bits per byte or the share of unknown tokens."""
     if row.get("unknown"):
-        return f"held-out loss {written(row['held_out'])} nats a token, {row['unknown']:.1%} of which are unknown"
-    return f"held-out loss {written(row['held_out'])} nats a token, {written(row['bits_per_byte'])} bits a byte"
+        return f"held-out loss {format_cell(row['held_out'])} nats a token, {row['unknown']:.1%} of which are unknown"
+    return f"held-out loss {format_cell(row['held_out'])} nats a token, {format_cell(row['bits_per_byte'])} bits a byte"
 
 
 @final
@@ -146,11 +146,11 @@ class PackedNextToken(ScoredByToken):
         super().__init__(rows, context)
 
         @cache
-        def packed(seed: int, context: int) -> PackedRows:
+        def pack_rows(seed: int, context: int) -> PackedRows:
             assert tokens is not None, "this objective was built for scoring alone"
             return PackedRows(tokens, context, seed)
 
-        self._packed = packed
+        self._packed = pack_rows
 
     @override
     def description(self, seed: int) -> str:
@@ -169,7 +169,7 @@ class PackedNextToken(ScoredByToken):
         return int(_follows(batch["document"]).sum())
 
     @override
-    def uncaptured(self, pieces: int) -> str:
+    def uncaptured_reason(self, pieces: int) -> str:
         return "packed documents give each batch other shapes"
 
     @override
@@ -189,9 +189,9 @@ class PackedNextToken(ScoredByToken):
             keep = keep[:, 1:]  # a document's last token is a target alone
             x, group_extras = model.features_with_extras(inputs, keep)
             logits = model.logits(x[keep][None])[0]
-            losses.append(cross_entropy(widened(logits), targets[keep], reduction="sum") / count)
+            losses.append(cross_entropy(widen_logits(logits), targets[keep], reduction="sum") / count)
             extras.append((group_extras, keep.sum() / count))
-        return Pass({"loss": torch.stack(losses).sum()}, weighted(extras))
+        return Pass({"loss": torch.stack(losses).sum()}, weight_extras(extras))
 
 
 def _follows(document: Tensor) -> Tensor:

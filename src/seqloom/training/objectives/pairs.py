@@ -25,17 +25,17 @@ from seqloom.core.extras import Extras
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
 from seqloom.core.rest import Rest
-from seqloom.core.table import written
+from seqloom.core.table import format_cell
 from seqloom.data.config import DataConfig
 from seqloom.data.given_tokenizer import Unit
-from seqloom.data.noise import labelled_noise
 from seqloom.data.paired import encode_pairs, prepare_paired
 from seqloom.data.pairs import read_pairs
 from seqloom.data.permutation import permute
 from seqloom.data.prepare import Corpus
+from seqloom.data.random_texts import random_examples
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens
-from seqloom.evaluation.scores import require_tokens, widened
+from seqloom.evaluation.scores import require_tokens, widen_logits
 from seqloom.generation.translation import translate
 from seqloom.training.objectives.text import WINDOWS, TextObjectiveConfig
 
@@ -79,9 +79,9 @@ class PairsConfig(TextObjectiveConfig):
         return None
 
     @override
-    def build_on_noise(self, model: ModelConfig, rows: int) -> Objective:
+    def build_on_random(self, model: ModelConfig, rows: int) -> Objective:
         """A source and a target that fill the context each."""
-        return Pairs(labelled_noise(2 * model.context + 1, model.vocab, 2), rows, self.smoothing)
+        return Pairs(random_examples(2 * model.context + 1, model.vocab, 2), rows, self.smoothing)
 
     @override
     def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "Pairs":
@@ -112,7 +112,7 @@ class Pairs(Objective):
         return int(batch["keep"].sum())
 
     @override
-    def uncaptured(self, pieces: int) -> str:
+    def uncaptured_reason(self, pieces: int) -> str:
         return "rows are as long as the longest pair of their batch"
 
     @override
@@ -144,7 +144,7 @@ class Pairs(Objective):
     @override
     def summary(self, row: Row) -> str:
         """Loss and exact match."""
-        loss, exact = written(row["held_out"]), f"{row['accuracy']:.1%}"
+        loss, exact = format_cell(row["held_out"]), f"{row['accuracy']:.1%}"
         return f"held-out loss {loss} nats per token, {exact} of {row['pairs']:,} targets exact"
 
 
@@ -153,14 +153,14 @@ def pairs(tokens: Tokens, chosen: "np.ndarray") -> Batch:
 
     `ids` is the target after `<eos>`, `target` the same one token later: with its own `<eos>`.
     """
-    source, source_keep = _padded(tokens, 2 * chosen)
-    target, keep = _padded(tokens, 2 * chosen + 1)
+    source, source_keep = _pad_documents(tokens, 2 * chosen)
+    target, keep = _pad_documents(tokens, 2 * chosen + 1)
     ids = np.concatenate([np.full((len(target), 1), tokens.eos), target[:, :-1]], 1)
     arrays = {"source": source, "source_keep": source_keep, "ids": ids, "keep": keep, "target": target}
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
-def _padded(tokens: Tokens, documents: "np.ndarray") -> tuple["np.ndarray", "np.ndarray"]:
+def _pad_documents(tokens: Tokens, documents: "np.ndarray") -> tuple["np.ndarray", "np.ndarray"]:
     """The ids of documents with their `<eos>`, padded with more of it (B, T), and which of them are kept."""
     firsts, ends = tokens.starts[documents], tokens.ends[documents]
     positions = firsts[:, None] + np.arange(int((ends - firsts).max()))
@@ -173,7 +173,7 @@ def _loss(model: Any, batch: Batch, smoothing: float) -> tuple[Tensor, Extras]:
     """The mean loss of a token of the targets, and the model's extras."""
     keep = batch["keep"]
     x, extras = model.features_with_extras(batch["ids"], keep, None, batch["source"], batch["source_keep"])
-    logits = widened(model.logits(x[keep][None])[0])
+    logits = widen_logits(model.logits(x[keep][None])[0])
     return cross_entropy(logits, batch["target"][keep], label_smoothing=smoothing), extras
 
 

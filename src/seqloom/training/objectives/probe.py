@@ -21,7 +21,7 @@ from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
 from seqloom.core.extras import Extras
-from seqloom.core.layered import layered
+from seqloom.core.layered import require_layers
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Batch, Carried, Check, Objective, Pass, Row
 from seqloom.core.rest import Rest
@@ -31,7 +31,7 @@ from seqloom.data.probes import HARDEST, Probe, probe
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.answers import score
 from seqloom.evaluation.replayed import Replayed
-from seqloom.evaluation.scores import widened
+from seqloom.evaluation.scores import widen_logits
 from seqloom.training.objectives.config import ObjectiveConfig
 
 ROWS = 1024
@@ -63,8 +63,8 @@ class ProbeConfig(ObjectiveConfig):
     later: ClassVar = ("test", "solved")
 
     @model_validator(mode="after")
-    def _known(self) -> "ProbeConfig":
-        if self.asked.vocab != self.questions.vocab:
+    def _check_name(self) -> "ProbeConfig":
+        if self.question_probe.vocab != self.questions.vocab:
             raise ValueError(f"test={self.test} has other tokens than {self.probe}: change lengths alone")
         return self
 
@@ -74,7 +74,7 @@ class ProbeConfig(ObjectiveConfig):
         return probe(self.probe, self.difficulty)
 
     @cached_property
-    def asked(self) -> Probe:
+    def question_probe(self) -> Probe:
         """The rows that the trained model is asked about."""
         if self.test is None:
             return self.questions
@@ -86,17 +86,19 @@ class ProbeConfig(ObjectiveConfig):
         return f"{self.questions.name} {json.dumps(self.questions.model_dump(mode='json'), sort_keys=True)}"
 
     @override
-    def sized(self, model: ModelConfig) -> ModelConfig:
+    def size_model(self, model: ModelConfig) -> ModelConfig:
         """As many ids, and as many tokens of context, as the longest rows have."""
-        context = max(reads(self.questions), reads(self.asked))
+        context = max(reads(self.questions), reads(self.question_probe))
         return model.model_copy(update={"vocab": self.questions.vocab, "context": context})
 
     @override
     def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "ProbeObjective":
-        return ProbeObjective(self.questions, layered(model, "a probe").dim, rows, data.seed, self.asked, self.solved)
+        return ProbeObjective(
+            self.questions, require_layers(model, "a probe").dim, rows, data.seed, self.question_probe, self.solved
+        )
 
     @override
-    def build_on_noise(self, model: ModelConfig, rows: int) -> "ProbeObjective":
+    def build_on_random(self, model: ModelConfig, rows: int) -> "ProbeObjective":
         """Its own questions, which are drawn anyway."""
         return self.build(model, DataConfig(source="noise"), rows, None)
 
@@ -127,7 +129,7 @@ class ProbeObjective(Objective):
     def batch(self, seed: int, step: int, model: nn.Module) -> Batch:
         """`ids` (B, T) and `targets` (B, T), `IGNORED` at positions without a question."""
         questions = self.probe.questions(seed, step, self.rows)
-        targets = np.where(questions.scored, questions.targets, IGNORED)
+        targets = np.where(questions.scored_positions, questions.targets, IGNORED)
         return {"ids": torch.from_numpy(questions.tokens), "targets": torch.from_numpy(targets)}
 
     @override
@@ -140,14 +142,14 @@ class ProbeObjective(Objective):
         return batch["ids"].numel()
 
     @override
-    def uncaptured(self, pieces: int) -> str:
+    def uncaptured_reason(self, pieces: int) -> str:
         return "micro-batches have different numbers of questions" if pieces > 1 else ""
 
     @override
     def losses(self, model: nn.Module, batch: Batch, carried: Carried) -> Pass:
         """The mean loss of a question; the logits are taken in float32 at least."""
         logits, extras = self.answers(model, batch["ids"])
-        loss = cross_entropy(widened(logits).flatten(0, 1), batch["targets"].flatten())
+        loss = cross_entropy(widen_logits(logits).flatten(0, 1), batch["targets"].flatten())
         return Pass({"loss": loss}, extras)
 
     def answers(self, model: Any, ids: Int[Tensor, "B T"]) -> tuple[Logits, Extras]:

@@ -11,9 +11,9 @@ from seqloom.core.objective import Objective
 from seqloom.data import archive
 from seqloom.data.config import DataConfig
 from seqloom.data.given_tokenizer import Unit, chosen_tokenizer
-from seqloom.data.noise import noise
 from seqloom.data.packing import require_documents
 from seqloom.data.prepare import Corpus, prepare
+from seqloom.data.random_texts import random_text
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.training.objectives.config import ObjectiveConfig, Prepared
 
@@ -49,8 +49,8 @@ class TextObjectiveConfig(ObjectiveConfig, ABC):
         return text_of(data, 1, tokenizer, unit), tokenizer
 
     @override
-    def build_on_noise(self, model: ModelConfig, rows: int) -> Objective:
-        return self.build(model, DataConfig(source="noise"), rows, noise(model.context, model.vocab))
+    def build_on_random(self, model: ModelConfig, rows: int) -> Objective:
+        return self.build(model, DataConfig(source="noise"), rows, random_text(model.context, model.vocab))
 
 
 def text_of(data: DataConfig, context: int, tokenizer: Tokenizer | None, unit: Unit) -> Corpus:

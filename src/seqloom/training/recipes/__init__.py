@@ -20,10 +20,10 @@ def recipe(name: str) -> dict[str, Any]:
     """The settings of a recipe, free to be changed. ValueError for an unknown one, with a suggestion."""
     if name not in RECIPES:
         raise ValueError(f"unknown preset {name!r}, and no .yaml file; {suggestion(name, RECIPES)}")
-    return deepcopy(_parsed(name))
+    return deepcopy(_parse_recipe(name))
 
 
 @cache
-def _parsed(name: str) -> dict[str, Any]:
+def _parse_recipe(name: str) -> dict[str, Any]:
     values: dict[str, Any] = parse_yaml((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
     return values

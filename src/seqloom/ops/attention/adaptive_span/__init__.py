@@ -17,14 +17,14 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from seqloom.ops.attention.adaptive_span import reference
-from seqloom.ops.native import observed
+from seqloom.ops.native import is_observed
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 TILE = 128
 """queries of a tile"""
 
 
-def spanned(
+def attend_spans(
     q: Float[Tensor, "B H T K"],
     k: Float[Tensor, "B H N K"],
     v: Float[Tensor, "B H N V"],
@@ -42,7 +42,7 @@ def spanned(
     return y
 
 
-def by_size(q: Tensor) -> str:
+def choose_backend(q: Tensor) -> str:
     """The name of the only fast backend."""
     return "tiles"
 
@@ -63,7 +63,7 @@ def tiles(
     then = torch.arange(N, device=q.device)[None] if key_time is None else key_time
     spans = spans.expand(-1, -1, T)
     whole_sequence = query_time is None and key_time is None
-    if not whole_sequence or T <= TILE or observed(q):
+    if not whole_sequence or T <= TILE or is_observed(q):
         return _tile(q, k, v, spans, ramp, window, now, then)
     outputs = []
     for start in range(0, T, TILE):
@@ -99,18 +99,18 @@ def _tile(q: Tensor, k: Tensor, v: Tensor, spans: Tensor, ramp: int, window: int
 
 def _span_per_head(draw: Draw, B: int, T: int) -> Tensor:
     q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
-    return spanned(q, k, v, draw(1, 4, 1).abs(), ramp=3, window=5)
+    return attend_spans(q, k, v, draw(1, 4, 1).abs(), ramp=3, window=5)
 
 
 def _span_per_query(draw: Draw, B: int, T: int) -> Tensor:
     q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
-    return spanned(q, k, v, 3 * draw(B, 4, T).abs(), ramp=2, window=T)
+    return attend_spans(q, k, v, 3 * draw(B, 4, T).abs(), ramp=2, window=T)
 
 
 OP = Op(
     "adaptive_span",
-    {"reference": Backend(reference.spanned), "tiles": Backend(tiles, plain=True)},
-    rule=by_size,
+    {"reference": Backend(reference.attend_spans), "tiles": Backend(tiles, plain=True)},
+    rule=choose_backend,
     examples=(_span_per_head, _span_per_query),
     price=reference.price,
 )

@@ -10,7 +10,7 @@ from torch import Tensor
 from seqloom.core.cost import Cost
 
 
-def spanned(
+def attend_spans(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -20,7 +20,7 @@ def spanned(
     query_time: Tensor | None,
     key_time: Tensor | None,
 ) -> Tensor:
-    """See `spanned` of the package."""
+    """See `attend_spans` of the package."""
     B, H, T = q.shape[:3]
     spans = spans.expand(B, H, T)
     rows = []
@@ -31,12 +31,12 @@ def spanned(
             i = t if query_time is None else int(query_time[b, t])
             keys = [n for n, j in enumerate(then) if 0 <= j <= i < j + window]
             ages = torch.tensor([i - then[n] for n in keys], dtype=q.dtype, device=q.device)
-            outputs.append(_weighted(q[b, :, t], k[b][:, keys], v[b][:, keys], spans[b, :, t], ages, ramp))
+            outputs.append(_average_values(q[b, :, t], k[b][:, keys], v[b][:, keys], spans[b, :, t], ages, ramp))
         rows.append(torch.stack(outputs, 1))
     return torch.stack(rows)
 
 
-def _weighted(q: Tensor, k: Tensor, v: Tensor, span: Tensor, ages: Tensor, ramp: int) -> Tensor:
+def _average_values(q: Tensor, k: Tensor, v: Tensor, span: Tensor, ages: Tensor, ramp: int) -> Tensor:
     """One query (H, K) of some span (H,) over keys and values (H, N, ·) of these ages (N,)."""
     if k.shape[1] == 0:
         return torch.zeros_like(v[:, :0].sum(1))

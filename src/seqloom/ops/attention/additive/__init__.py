@@ -45,7 +45,7 @@ def additive(
     return y
 
 
-def by_size(q: Tensor) -> str:
+def choose_backend(q: Tensor) -> str:
     """The name of the only fast backend."""
     return "blocks"
 
@@ -110,7 +110,7 @@ def _bidirectional(draw: Draw, B: int, T: int) -> Tensor:
 OP = Op(
     "additive",
     {"reference": Backend(reference.additive), "blocks": Backend(blocks, plain=True)},
-    rule=by_size,
+    rule=choose_backend,
     examples=(_causal, _bidirectional),
     price=reference.price,
 )

@@ -26,18 +26,18 @@ def additive(
         for b in range(len(q)):
             now = i if query_time is None else int(query_time[b, i])
             then = range(k.shape[2]) if key_time is None else key_time[b].tolist()
-            keys = [n for n, j in enumerate(then) if j >= 0 and _seen(now, j, causal, window)]
-            rows.append(_weighted(q[b, :, i], k[b][:, keys], v[b][:, keys], w))
+            keys = [n for n, j in enumerate(then) if j >= 0 and _is_visible(now, j, causal, window)]
+            rows.append(_average_values(q[b, :, i], k[b][:, keys], v[b][:, keys], w))
         outputs.append(torch.stack(rows))
     return torch.stack(outputs, 2)
 
 
-def _seen(i: int, j: int, causal: bool, window: int | None) -> bool:
+def _is_visible(i: int, j: int, causal: bool, window: int | None) -> bool:
     within = window is None or abs(i - j) < window
     return within and (j <= i or not causal)
 
 
-def _weighted(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
+def _average_values(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
     """One query (H, K) over keys and values (H, N, ·) that it sees."""
     if k.shape[1] == 0:
         return torch.zeros_like(v[:, :0].sum(1))

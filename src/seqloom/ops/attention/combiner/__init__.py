@@ -39,7 +39,7 @@ def combine(
     return y
 
 
-def by_size(q: Tensor) -> str:
+def choose_backend(q: Tensor) -> str:
     """The name of the only fast backend."""
     return "blocks"
 
@@ -55,7 +55,7 @@ def _example(form: Form, last: bool = False) -> Example:
 OP = Op(
     "combiner",
     {"reference": Backend(reference.combine), "blocks": Backend(blocks.combine, plain=True)},
-    rule=by_size,
+    rule=choose_backend,
     examples=tuple(_example(form, last) for form in FORMS for last in (False, True)),
     price=reference.price,
 )

@@ -43,14 +43,14 @@ def _head(q: Tensor, k: Tensor, v: Tensor, form: str, block: int, first: int) ->
         for region in regions:
             if region not in summaries:
                 j = list(region)
-                summaries[region] = k[j].amax(0), _averaged(q[j].amax(0), k[j], v[j])
+                summaries[region] = k[j].amax(0), _average_values(q[j].amax(0), k[j], v[j])
         keys = torch.stack([*k[direct], *(summaries[region][0] for region in regions)])
         values = torch.stack([*v[direct], *(summaries[region][1] for region in regions)])
-        outputs.append(_averaged(q[i], keys, values))
+        outputs.append(_average_values(q[i], keys, values))
     return torch.stack(outputs)
 
 
-def _averaged(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def _average_values(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """The average (V,) of values (N, V) by the softmax of the scores of one query (K,) with keys (N, K)."""
     return (k @ q / q.shape[0] ** 0.5).softmax(0) @ v
 

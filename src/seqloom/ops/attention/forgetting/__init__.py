@@ -19,17 +19,17 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from seqloom.ops.attention import attend, banded
+from seqloom.ops.attention import attend, band_pattern
 from seqloom.ops.attention.fast import times
 from seqloom.ops.attention.forgetting import native, reference
-from seqloom.ops.checked import checked
+from seqloom.ops.checked import check_shapes
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 BLOCK = 64
 """queries of a block"""
 
 
-@checked("forgetting")
+@check_shapes("forgetting")
 def forgetting(
     q: Shaped[Tensor, "B H T K"],
     k: Shaped[Tensor, "B H N K"],
@@ -58,7 +58,7 @@ def forgetting(
     return run(q, k, v, g, past, window, query_time, key_time)
 
 
-def by_size(q: Tensor, v: Tensor, whole: bool) -> str:
+def choose_backend(q: Tensor, v: Tensor, whole: bool) -> str:
     """The fastest backend; `whole`: the piece is the whole text."""
     return "native" if whole and native.able(q, v) and not torch.compiler.is_exporting() else "columns"
 
@@ -90,7 +90,7 @@ def columns(
         wide_q = torch.cat([q[:, :, queries] * K**-0.5, torch.ones_like(query_sums), query_sums], -1)
         wide_k = torch.cat([k[:, :, keys], key_sums, torch.ones_like(key_sums)], -1)
         options: dict[str, Any] = {"query_time": i[:, queries], "key_time": j[:, keys], "scale": 1.0}
-        outputs.append(attend(wide_q, wide_k, v[:, :, keys], pattern=banded(window), **options))
+        outputs.append(attend(wide_q, wide_k, v[:, :, keys], pattern=band_pattern(window), **options))
     return torch.cat(outputs, 2)
 
 
@@ -122,7 +122,7 @@ OP = Op(
         "columns": Backend(columns, plain=True),
         "native": Backend(native.forgetting, native.lacking, lambda q, v, whole: native.able(q, v)),
     },
-    rule=by_size,
+    rule=choose_backend,
     examples=(_example, _window),
     price=reference.price,
 )

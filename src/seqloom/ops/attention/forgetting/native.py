@@ -14,9 +14,9 @@ from torch.nn.functional import pad
 
 from seqloom.ops.attention import native as tiles
 from seqloom.ops.attention.tiles import SIZE
-from seqloom.ops.autograd import differentiate, paired
+from seqloom.ops.autograd import differentiate, pair_operators
 
-lacking = tiles.KERNEL.lacking
+lacking = tiles.KERNEL.unavailable
 
 
 def able(q: Tensor, v: Tensor) -> bool:
@@ -62,13 +62,13 @@ def _differentiable(
     distance = time[:, None] - time
     hidden = (distance < 0) | (distance >= window)
 
-    def formed(q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> list[Tensor]:
+    def attend_by_scores(q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> list[Tensor]:
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
         c = g.cumsum(-1)
         z = q @ k.mT / q.shape[-1] ** 0.5 + c[..., :, None] - c[..., None, :]
         return [(z.masked_fill(hidden, -torch.inf).softmax(-1) @ v).transpose(1, 2)]
 
-    return differentiate(formed, [q, k, v, g], [dy])
+    return differentiate(attend_by_scores, [q, k, v, g], [dy])
 
 
 def _block_size(T: int) -> int:
@@ -91,7 +91,7 @@ def _tiles(T: int, window: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return blocks.int(), masks.int(), visible.view(torch.uint8), visible.flatten(1).all(1).view(torch.uint8)
 
 
-OPERATOR = paired(
+OPERATOR = pair_operators(
     "forgetting",
     _forward,
     _backward,

@@ -38,11 +38,11 @@ def forgetting(
             within = then >= 0 if window is None else (then >= 0) & (now - then < window)
             visible = (within & (then <= now))[:, None, None]
         keys = slice(first, P + i + 1)
-        outputs.append(weighted(q[:, :, i : i + 1], k[:, :, keys], v[:, :, keys], sums, visible))
+        outputs.append(average_values(q[:, :, i : i + 1], k[:, :, keys], v[:, :, keys], sums, visible))
     return torch.cat(outputs, 2)
 
 
-def weighted(q: Tensor, k: Tensor, v: Tensor, sums: Tensor, visible: Tensor | None = None) -> Tensor:
+def average_values(q: Tensor, k: Tensor, v: Tensor, sums: Tensor, visible: Tensor | None = None) -> Tensor:
     """One query (B, H, 1, K) over keys and values (B, H, N, ·) whose scores have these sums (B, H, N) added."""
     z = q @ k.mT / k.shape[-1] ** 0.5 + sums[:, :, None].to(q.dtype)
     if visible is not None:

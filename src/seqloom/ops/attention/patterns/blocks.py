@@ -101,7 +101,7 @@ class Permuted(Pattern):
 
     @property
     @override
-    def measured(self) -> bool:
+    def depends_on_length(self) -> bool:
         return True
 
     @override

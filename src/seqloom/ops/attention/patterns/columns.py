@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from seqloom.ops.attention.patterns.neighbors import Dilated, Neighbors
 from seqloom.ops.attention.patterns.pattern import Pattern
-from seqloom.ops.attention.patterns.sums import clipped
+from seqloom.ops.attention.patterns.sums import sum_clipped
 from seqloom.ops.attention.tiles import Tiles, among
 
 
@@ -45,14 +45,14 @@ class Summary(Pattern):
 
         def sums(n: int) -> int:  # of the summary tokens before x, over all x ≤ n
             segments, left = divmod(n + 1, self.length)
-            in_segments = segments * clipped(self.size - 1, self.size) + clipped(left - 1 - outside, self.size)
-            return in_segments + self.size * (self.length * clipped(segments - 1, segments) + left * segments)
+            in_segments = segments * sum_clipped(self.size - 1, self.size) + sum_clipped(left - 1 - outside, self.size)
+            return in_segments + self.size * (self.length * sum_clipped(segments - 1, segments) + left * segments)
 
         count = sums(T) - (sums(T - within) if within < T else 0)
         if self.own_segment:
             return count
         segments, left = divmod(T, self.length)
-        return count - segments * clipped(self.size, within) - clipped(left - outside, within)
+        return count - segments * sum_clipped(self.size, within) - sum_clipped(left - outside, within)
 
     @override
     def seeing(self, T: int, within: int) -> int | None:

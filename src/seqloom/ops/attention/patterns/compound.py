@@ -36,8 +36,8 @@ class Union(Pattern):
 
     @property
     @override
-    def measured(self) -> bool:
-        return any(part.measured for part in self.parts)
+    def depends_on_length(self) -> bool:
+        return any(part.depends_on_length for part in self.parts)
 
     @override
     def of(self, length: Tensor | int) -> "Union":
@@ -88,8 +88,8 @@ class Within(Pattern):
 
     @property
     @override
-    def measured(self) -> bool:
-        return self.inner.measured
+    def depends_on_length(self) -> bool:
+        return self.inner.depends_on_length
 
     @override
     def of(self, length: Tensor | int) -> "Within":
@@ -117,28 +117,28 @@ class Within(Pattern):
         return self.inner.seeing(T, min(within, self.context))
 
     @override
-    def seen(self, t: int, within: int) -> int | None:
-        return self.inner.seen(t, min(within, self.context))
+    def count_seen(self, t: int, within: int) -> int | None:
+        return self.inner.count_seen(t, min(within, self.context))
 
 
 def _and_within(visible: Predicate, context: int) -> Predicate:
     return lambda i, j: visible(i, j) & ((i - j).abs() < context)
 
 
-def strided(stride: int) -> tuple[Pattern, Pattern]:
+def strided_parts(stride: int) -> tuple[Pattern, Pattern]:
     """Sparse Transformer's A⁽¹⁾ and A⁽²⁾: the `stride` tokens before the query, and every `stride`-th before it."""
     return Neighbors(positive("stride", stride)), Dilated(Neighbors(None), stride)
 
 
-def fixed(length: int, size: int) -> tuple[Pattern, Pattern]:
+def fixed_parts(length: int, size: int) -> tuple[Pattern, Pattern]:
     """Sparse Transformer's fixed parts: the query's segment, and the last `size` tokens of each segment."""
     if not 1 <= size <= length:
         raise ValueError(f"the summary of a segment of {length} tokens has 1 to {length} of them, not {size}")
     return segment(length), Summary(length, size)
 
 
-def merged(parts: tuple[Pattern, Pattern]) -> Union:
-    """Both parts of `strided` or `fixed` as one pattern; pairs that are in both count as the first part's."""
+def merge_parts(parts: tuple[Pattern, Pattern]) -> Union:
+    """Both parts of `strided_parts` or `fixed_parts` as one pattern; pairs in both count as the first part's."""
     first, second = parts
     if isinstance(second, Summary):
         return Union((first, replace(second, own_segment=False)))

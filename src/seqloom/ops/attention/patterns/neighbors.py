@@ -8,7 +8,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from seqloom.ops.attention.patterns.pattern import Pattern, positive
-from seqloom.ops.attention.patterns.sums import clipped
+from seqloom.ops.attention.patterns.sums import sum_clipped
 from seqloom.ops.attention.tiles import Tiles, blocks_of, ranges, vectors
 
 
@@ -64,22 +64,22 @@ class Neighbors(Pattern):
         """The pairs whose key is not after the query."""
         before = self.before
         if before is None:
-            return clipped(T, within)
+            return sum_clipped(T, within)
         start = min(T, -(-before // self.block) * self.block)  # the queries before it see all keys behind them
         blocks, left = divmod(T - start, self.block)
 
         def of_first(queries: int) -> int:  # of the first queries of a block
-            return clipped(before + queries, within) - clipped(before, within)
+            return sum_clipped(before + queries, within) - sum_clipped(before, within)
 
-        return clipped(start, within) + blocks * of_first(self.block) + of_first(left)
+        return sum_clipped(start, within) + blocks * of_first(self.block) + of_first(left)
 
     def _pairs_ahead(self, T: int, within: int) -> int:
         """The pairs whose key is after the query."""
         if self.before is None:
-            return clipped(T - 1, within - 1)
+            return sum_clipped(T - 1, within - 1)
         blocks = max(0, T - self.after) // self.block  # those whose keys end before the text does
-        of_block = clipped(self.after + self.block - 1, within - 1) - clipped(self.after - 1, within - 1)
-        return blocks * of_block + clipped(T - blocks * self.block - 1, within - 1)
+        of_block = sum_clipped(self.after + self.block - 1, within - 1) - sum_clipped(self.after - 1, within - 1)
+        return blocks * of_block + sum_clipped(T - blocks * self.block - 1, within - 1)
 
     def _first_and_last_key(self, i: Tensor) -> tuple[Tensor, Tensor]:
         """The first and the last time that a query at time i attends to; may be outside of the text."""

@@ -22,7 +22,7 @@ class Pattern(ABC):
         return None
 
     @property
-    def measured(self) -> bool:
+    def depends_on_length(self) -> bool:
         """Whether the pattern depends on the length of the text."""
         return False
 
@@ -47,9 +47,9 @@ class Pattern(ABC):
         """How many of T queries have a visible key less than `within` away; None where they must be counted."""
         return None
 
-    def seen(self, t: int, within: int) -> int | None:
+    def count_seen(self, t: int, within: int) -> int | None:
         """How many keys up to t, less than `within` away, the query at time t sees; None where they must be counted."""
-        if not self.causal or self.measured:
+        if not self.causal or self.depends_on_length:
             return None
         after, before = self.pairs(t + 1, within), self.pairs(t, within)
         return None if after is None or before is None else after - before

@@ -8,8 +8,8 @@ from torch import Tensor
 from typing_extensions import override
 
 from seqloom.ops.attention.patterns.pattern import Pattern
-from seqloom.ops.attention.patterns.sums import banded, clipped
-from seqloom.ops.attention.tiles import Tiles, listed, padded
+from seqloom.ops.attention.patterns.sums import count_band, sum_clipped
+from seqloom.ops.attention.tiles import Tiles, list_columns, pad_blocks
 
 DRAWN = 1 << 24
 """the most blocks whose random blocks are drawn to count their pairs, a few seconds"""
@@ -40,7 +40,7 @@ class RandomBlocks(Pattern):
 
     @property
     @override
-    def measured(self) -> bool:
+    def depends_on_length(self) -> bool:
         return not self.causal
 
     @override
@@ -51,7 +51,7 @@ class RandomBlocks(Pattern):
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
         row, column = i // self.size, j // self.size
         visible = self.near_or_global(row, column)
-        for chosen in self.drawn(row):
+        for chosen in self.draw_blocks(row):
             visible = visible | (column == chosen)
         return visible & ((j <= i) if self.causal else (j < self.length))
 
@@ -63,7 +63,7 @@ class RandomBlocks(Pattern):
             visible = visible | (column >= end) | (row >= end)
         return visible
 
-    def drawn(self, row: Tensor) -> list[Tensor]:
+    def draw_blocks(self, row: Tensor) -> list[Tensor]:
         """The random key blocks of each query block in `row`, one tensor for each share; -1 where a share is empty.
 
         Blocks are drawn from those between the global ones; the `window` blocks near the row are skipped.
@@ -81,7 +81,7 @@ class RandomBlocks(Pattern):
         for number in range(self.random):
             share_start = (count * number) // self.random
             share = (count * (number + 1)) // self.random - share_start
-            block = self.first + share_start + (_hashed(row, number, self.seed) * share >> 31)
+            block = self.first + share_start + (_hash_numbers(row, number, self.seed) * share >> 31)
             block = torch.where(block >= low, block + window, block)
             blocks.append(torch.where(share > 0, block, -1))
         return blocks
@@ -89,22 +89,22 @@ class RandomBlocks(Pattern):
     @override
     def tiles(self, T: int) -> list[Tiles]:
         bound = replace(self, length=T)
-        times = padded(torch.arange(T), self.size)
+        times = pad_blocks(torch.arange(T), self.size)
         n = len(times)
         row, column = torch.arange(n)[:, None], torch.arange(n)[None]
         visible = bound.near_or_global(row, column)
-        for chosen in bound.drawn(row):
+        for chosen in bound.draw_blocks(row):
             visible = visible | (column == chosen)
         if self.causal:
             visible = visible & (column <= row)
-        return [Tiles(times, times, listed(visible), bound)]
+        return [Tiles(times, times, list_columns(visible), bound)]
 
     @override
     def keys(self, t: int) -> Tensor:
         row = t // self.size
         if row < self.first:
             return torch.arange(t + 1)
-        drawn = torch.tensor([-1]) if not self.random else torch.stack(self.drawn(torch.tensor(row)))
+        drawn = torch.tensor([-1]) if not self.random else torch.stack(self.draw_blocks(torch.tensor(row)))
         neighbors = torch.arange(max(0, row - self.half), row + 1)
         blocks = torch.cat([torch.arange(self.first), neighbors, drawn[drawn >= 0]]).unique()
         then = (blocks[:, None] * self.size + torch.arange(self.size)).flatten()
@@ -122,7 +122,7 @@ class RandomBlocks(Pattern):
         return self._drawn_pairs(T, within) if pairs is None else pairs
 
     @override
-    def seen(self, t: int, within: int) -> int | None:
+    def count_seen(self, t: int, within: int) -> int | None:
         if not self.causal:
             return None
         stretches = self._blocks_of_keys(torch.tensor([t // self.size]), t + 1)
@@ -139,9 +139,9 @@ class RandomBlocks(Pattern):
         rows, left = divmod(T, self.size)
         most = self.half + self.random  # a block sees that many of those after the global ones, as far as there are
         in_first, after = min(rows, self.first), max(0, rows - self.first)
-        blocks = clipped(in_first - 1, in_first) + after * self.first + clipped(after - 1, most)
+        blocks = sum_clipped(in_first - 1, in_first) + after * self.first + sum_clipped(after - 1, most)
         of_last = rows if rows < self.first else self.first + min(rows - self.first, most)
-        own = rows * clipped(self.size, self.size) + clipped(left, left)
+        own = rows * sum_clipped(self.size, self.size) + sum_clipped(left, left)
         return self.size * (self.size * blocks + left * of_last) + own
 
     def _pairs(self, T: int) -> int | None:
@@ -179,7 +179,7 @@ class RandomBlocks(Pattern):
             start, stop = row * self.size, ((row + 1) * self.size).clamp(max=T)
             for keys in self._blocks_of_keys(row, T):
                 first, last = (keys * self.size).clamp(max=T).unbind()
-                total += int(banded(start, stop, first, last, -within + 1, ahead).sum())
+                total += int(count_band(start, stop, first, last, -within + 1, ahead).sum())
         return total
 
     def _blocks_of_keys(self, row: Tensor, T: int) -> list[Tensor]:
@@ -194,7 +194,7 @@ class RandomBlocks(Pattern):
         at_start = torch.where(is_global, n, self.first)
         at_end = torch.where(is_global, n, end)
         near = (row - self.half).clamp(min=self.first), (row + self.half + 1).clamp(max=end)
-        drawn = [torch.where(is_global, -1, block) for block in replace(self, length=T).drawn(row)]
+        drawn = [torch.where(is_global, -1, block) for block in replace(self, length=T).draw_blocks(row)]
         return [
             torch.stack([nothing, at_start]),
             torch.stack([at_end, torch.full_like(row, n)]),
@@ -203,7 +203,7 @@ class RandomBlocks(Pattern):
         ]
 
 
-def _hashed(row: Tensor, number: int, seed: int) -> Tensor:
+def _hash_numbers(row: Tensor, number: int, seed: int) -> Tensor:
     """Pseudorandom integers from 0 to 2³¹ - 1, a function of the arguments."""
     x = (row * 0x9E3779B1 + number * 0x85EBCA6B + (seed & 0xFFFFF) * 0xC2B2AE35 + 0x165667B1) & 0x7FFFFFFF
     for factor in (0x2C1B3C6D, 0x297A2D39):

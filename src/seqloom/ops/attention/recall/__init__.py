@@ -18,7 +18,7 @@ from torch import Tensor
 
 from seqloom.core.largest import largest as first_largest
 from seqloom.ops.attention.recall import reference
-from seqloom.ops.bucketing.choices import chosen
+from seqloom.ops.bucketing.choices import make_choice
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 AT_ONCE = 1 << 22
@@ -62,18 +62,18 @@ def recall(
     """The outputs y, and which queries have old keys. Times are 0, 1, … where they are not given."""
     now = torch.arange(q.shape[2], device=q.device)[None] if query_time is None else query_time
     then = torch.arange(k.shape[2], device=k.device)[None] if key_time is None else key_time
-    k, v = (values.to(q.dtype) for values in chosen(lambda: (k.detach(), v.detach())))
+    k, v = (values.to(q.dtype) for values in make_choice(lambda: (k.detach(), v.detach())))
     seen = old(now[:, :, None], then[:, None])[:, None]  # (B or 1, 1, T, N)
     y: Tensor = OP[OP.choose(q)](q, k, v, seen, old.count)
     return y, seen.any(-1, keepdim=True)
 
 
-def by_size(q: Tensor) -> str:
+def choose_backend(q: Tensor) -> str:
     """The name of the only fast backend."""
     return "formed"
 
 
-def formed(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, count: int) -> Tensor:
+def recall_by_products(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, count: int) -> Tensor:
     """The backend `formed`: all products at once, and the weights of all old keys, 0 for keys that are not read.
 
     `seen` (B or 1, 1, T, N) is True at old keys.
@@ -88,7 +88,7 @@ def formed(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, count: int) -> Tensor:
 def _tile(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, count: int) -> Tensor:
     """The outputs of a tile of queries."""
     scores = q @ k.mT
-    largest = chosen(lambda: first_largest(scores.masked_fill(~seen, -torch.inf), count)[1])
+    largest = make_choice(lambda: first_largest(scores.masked_fill(~seen, -torch.inf), count)[1])
     old = seen.expand_as(scores).gather(3, largest)  # False where a query has fewer old keys than `count`
     z = scores.gather(3, largest) / k.shape[3] ** 0.5
     a = torch.where(old, z, -torch.inf).softmax(3)
@@ -103,8 +103,8 @@ def _example(draw: Draw, B: int, T: int) -> Tensor:
 
 OP = Op(
     "recall",
-    {"reference": Backend(reference.recall), "formed": Backend(formed, plain=True)},
-    rule=by_size,
+    {"reference": Backend(reference.recall), "formed": Backend(recall_by_products, plain=True)},
+    rule=choose_backend,
     examples=(_example,),
     price=reference.price,
 )

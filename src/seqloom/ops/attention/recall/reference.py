@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seqloom.core.cost import Cost
-from seqloom.ops.bucketing.choices import chosen
+from seqloom.ops.bucketing.choices import make_choice
 
 
 def recall(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, count: int) -> Tensor:
@@ -27,7 +27,7 @@ def _query(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, count: int) -> Tensor:
         return v.new_zeros(len(v), v.shape[2])
     k, v = k[:, seen], v[:, seen]
     scores = torch.bmm(k, q[:, :, None])[:, :, 0]  # (H, N)
-    largest = chosen(lambda: scores.sort(stable=True, dim=1, descending=True).indices[:, :count])
+    largest = make_choice(lambda: scores.sort(stable=True, dim=1, descending=True).indices[:, :count])
     e = torch.exp(scores.gather(1, largest) / k.shape[2] ** 0.5)
     a = e / e.sum(1, keepdim=True)
     values = v.gather(1, largest[:, :, None].expand(-1, -1, v.shape[2]))

@@ -37,12 +37,14 @@ def usage(
     return received
 
 
-def by_size(q: Tensor) -> str:
+def choose_backend(q: Tensor) -> str:
     """The name of the only fast backend."""
     return "formed"
 
 
-def formed(q: Tensor, k: Tensor, query_time: Tensor, key_time: Tensor, pattern: PatternLike, scores: Scores) -> Tensor:
+def sum_by_tiles(
+    q: Tensor, k: Tensor, query_time: Tensor, key_time: Tensor, pattern: PatternLike, scores: Scores
+) -> Tensor:
     """The backend `formed`: computes the weights of a tile of queries at a time, and sums them."""
     tile = max(1, AT_ONCE // max(q.shape[0] * q.shape[1] * k.shape[2], 1))
     if torch.compiler.is_compiling() or tile >= q.shape[2]:
@@ -69,8 +71,8 @@ def _example(draw: Draw, B: int, T: int) -> Tensor:
 
 OP = Op(
     "usage",
-    {"reference": Backend(reference.usage), "formed": Backend(formed, plain=True)},
-    rule=by_size,
+    {"reference": Backend(reference.usage), "formed": Backend(sum_by_tiles, plain=True)},
+    rule=choose_backend,
     examples=(_example,),
     price=reference.price,
 )

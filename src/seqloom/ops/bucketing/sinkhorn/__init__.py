@@ -20,10 +20,10 @@ from seqloom.ops.bucketing.sinkhorn import reference
 from seqloom.ops.bucketing.sinkhorn.reference import price
 from seqloom.ops.op import Backend, Draw, Example, Op
 
-__all__ = ["OP", "balanced", "price"]
+__all__ = ["OP", "balance_matrix", "price"]
 
 
-def balanced(
+def balance_matrix(
     z: Float[Tensor, "B H N M"], keep: Bool[Tensor, "#B 1 N M"], steps: int, columns: bool = True
 ) -> Float[Tensor, "B H N M"]:
     """The balanced matrices; rows and columns without kept entries are 0."""
@@ -31,7 +31,7 @@ def balanced(
     return weights
 
 
-def by_size(z: Tensor) -> str:
+def choose_backend(z: Tensor) -> str:
     """The name of the only fast backend."""
     return "logarithms"
 
@@ -54,15 +54,15 @@ def _example(causal: bool, columns: bool) -> Example:
         blocks = min(T, 64)
         z = draw(B, 4, blocks, blocks)
         keep = torch.ones(1, 1, blocks, blocks, dtype=torch.bool).tril(0 if causal else blocks)
-        return balanced(z, keep, 3, columns)
+        return balance_matrix(z, keep, 3, columns)
 
     return example
 
 
 OP = Op(
     "sinkhorn",
-    {"reference": Backend(reference.balanced), "logarithms": Backend(logarithms, plain=True)},
-    rule=by_size,
+    {"reference": Backend(reference.balance_matrix), "logarithms": Backend(logarithms, plain=True)},
+    rule=choose_backend,
     examples=(_example(False, True), _example(True, True), _example(True, False)),
     price=reference.price,
 )

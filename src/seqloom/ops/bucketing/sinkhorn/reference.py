@@ -9,8 +9,8 @@ from torch import Tensor
 from seqloom.core.cost import Cost, Step
 
 
-def balanced(z: Tensor, keep: Tensor, steps: int, columns: bool) -> Tensor:
-    """See `balanced` of the package."""
+def balance_matrix(z: Tensor, keep: Tensor, steps: int, columns: bool) -> Tensor:
+    """See `balance_matrix` of the package."""
     keep = keep.expand_as(z)
     pairs = zip(z.flatten(0, 1), keep.flatten(0, 1), strict=True)
     matrices = [_matrix(z_matrix, keep_matrix, steps, columns) for z_matrix, keep_matrix in pairs]
@@ -22,14 +22,14 @@ def _matrix(z: Tensor, keep: Tensor, steps: int, columns: bool) -> Tensor:
     N, M = z.shape
     entries = {(i, j): z[i, j].exp() for i in range(N) for j in range(M) if keep[i, j]}
     for _ in range(steps if columns else 1):
-        entries = _normalized(entries, 0)
-        entries = _normalized(entries, 1) if columns else entries
+        entries = _normalize_entries(entries, 0)
+        entries = _normalize_entries(entries, 1) if columns else entries
     zero = torch.zeros((), dtype=z.dtype, device=z.device)
     rows = [torch.stack([entries.get((i, j), zero) for j in range(M)]) for i in range(N)]
     return torch.stack(rows) if rows and M else z.clone()
 
 
-def _normalized(entries: dict[tuple[int, int], Tensor], axis: int) -> dict[tuple[int, int], Tensor]:
+def _normalize_entries(entries: dict[tuple[int, int], Tensor], axis: int) -> dict[tuple[int, int], Tensor]:
     """Every entry divided by the sum of the entries with the same index on an axis."""
     lines: dict[int, list[Tensor]] = {}  # the entries of each row, or of each column
     for index, entry in entries.items():

@@ -40,7 +40,7 @@ def attend(
     return y
 
 
-def by_size(q: Tensor) -> str:
+def choose_backend(q: Tensor) -> str:
     """The name of the only fast backend."""
     return "blocks"
 
@@ -58,7 +58,7 @@ def _example(causal: bool, cut: int | None = None) -> Example:
 OP = Op(
     "sorted_blocks",
     {"reference": Backend(reference.attend), "blocks": Backend(blocks.attend, plain=True)},
-    rule=by_size,
+    rule=choose_backend,
     examples=(_example(True), _example(False), _example(False, 2)),
     price=reference.price,
 )

@@ -17,7 +17,7 @@ def attend(
     if lengths is not None:
         k, v = (torch.where(real[:, None, :, None], x, 0.0) for x in (k, v))
     q, k, v = (x.unflatten(2, (N, block)) for x in (q, k, v))
-    sorted_k, sorted_v = (mixed(weights[:, :, :cut], x) for x in (k, v))
+    sorted_k, sorted_v = (mix_blocks(weights[:, :, :cut], x) for x in (k, v))
     real = real.unflatten(1, (N, block))
     index = torch.arange(N, device=q.device)[:, None]
     # causal: all blocks but the first; else the slots that the first block has, in blocks that have a token
@@ -27,11 +27,13 @@ def attend(
         y = read(q, sorted_k, sorted_v, k, v, sorted_visible, real, causal)
     else:
         keys, values = (x.flatten(2, 3) for x in (sorted_k, sorted_v))
-        y = shared(q.flatten(2, 3), keys, values, sorted_visible[:, :cut].flatten(1)).unflatten(2, (N, block))
+        y = attend_shared_slots(q.flatten(2, 3), keys, values, sorted_visible[:, :cut].flatten(1)).unflatten(
+            2, (N, block)
+        )
     return y.flatten(2, 3)[:, :, :T]
 
 
-def mixed(weights: Float[Tensor, "B H N M"], x: Float[Tensor, "B H M b K"]) -> Float[Tensor, "B H N b K"]:
+def mix_blocks(weights: Float[Tensor, "B H N M"], x: Float[Tensor, "B H M b K"]) -> Float[Tensor, "B H N b K"]:
     """Mixtures of M blocks x by the weights, slot by slot."""
     return (weights @ x.flatten(3)).unflatten(3, x.shape[3:])
 
@@ -57,7 +59,7 @@ def read(
     return _attention(q, torch.cat([sorted_k, k], 3), torch.cat([sorted_v, v], 3), visible)
 
 
-def shared(
+def attend_shared_slots(
     q: Float[Tensor, "B H T K"],
     k: Float[Tensor, "B H C K"],
     v: Float[Tensor, "B H C V"],

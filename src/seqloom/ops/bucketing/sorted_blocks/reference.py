@@ -30,7 +30,7 @@ def _head(
     """One head of one row of T tokens: (L, K), (L, K), (L, V) → (L, V), 0 after T."""
     blocks = [list(range(first, min(first + block, T))) for first in range(0, T, block)]
     read_blocks = range(len(blocks))[:cut]
-    sorted_blocks = [_sorted(k, v, weights[i], blocks[: i if causal else None]) for i in read_blocks]
+    sorted_blocks = [_sort_block(k, v, weights[i], blocks[: i if causal else None]) for i in read_blocks]
     outputs = [v.new_zeros(v.shape[1])] * len(q)
     for i, tokens in enumerate(blocks):
         for t in tokens:
@@ -45,7 +45,7 @@ def _head(
     return torch.stack(outputs)
 
 
-def _sorted(k: Tensor, v: Tensor, weights: Tensor, blocks: list[list[int]]) -> tuple[list[Tensor], list[Tensor]]:
+def _sort_block(k: Tensor, v: Tensor, weights: Tensor, blocks: list[list[int]]) -> tuple[list[Tensor], list[Tensor]]:
     """The keys and values of one sorted block, one for each slot of the longest block."""
     slots = len(blocks[0]) if blocks else 0
     keys, values = [], []

@@ -16,14 +16,14 @@ from torch import Tensor, promote_types
 from torch.nn.functional import pad
 
 from seqloom.core.shapes import Lengths
-from seqloom.ops.checked import checked
+from seqloom.ops.checked import check_shapes
 from seqloom.ops.delta_rule import delta
 from seqloom.ops.delta_rule.delta_steps import reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
 from seqloom.ops.past.pack import within
 
 
-@checked("delta_steps")
+@check_shapes("delta_steps")
 def delta_steps(
     q: Float[Tensor, "B H T K"],
     k: Float[Tensor, "B H T N K"],
@@ -59,7 +59,7 @@ def delta_steps(
     return y.to(dtype), new_state
 
 
-def by_size(q: Tensor) -> str:
+def choose_backend(q: Tensor) -> str:
     """The name of the only fast backend."""
     return "micro_steps"
 
@@ -96,7 +96,7 @@ def _example(steps: int, decays: bool) -> Example:
 OP = Op(
     "delta_steps",
     {"reference": Backend(reference.delta_steps), "micro_steps": Backend(micro_steps, plain=True)},
-    rule=by_size,
+    rule=choose_backend,
     examples=(_example(2, True), _example(3, False)),
     price=reference.price,
 )

@@ -25,7 +25,7 @@ def fourier(x: Stream, lengths: Lengths | None = None) -> Stream:
     return y
 
 
-def by_size(x: Stream) -> str:
+def choose_backend(x: Stream) -> str:
     """The name of the only fast backend."""
     return "fft"
 
@@ -37,11 +37,11 @@ def fft(x: Tensor, lengths: Tensor | None) -> Tensor:
     """
     wide_dtype = torch.promote_types(x.dtype, torch.float32)
     z = torch.fft.rfft(x.to(wide_dtype), dim=2)  # (B, T, D/2 + 1)
-    first_half = (torch.fft.fft(z, dim=1) if lengths is None else _chirped(z, lengths)).real
-    return torch.cat([first_half, _mirrored(first_half, x.shape[2], lengths)], 2).to(x.dtype)
+    first_half = (torch.fft.fft(z, dim=1) if lengths is None else _chirp_transform(z, lengths)).real
+    return torch.cat([first_half, _mirror_channels(first_half, x.shape[2], lengths)], 2).to(x.dtype)
 
 
-def _mirrored(first_half: Tensor, D: int, lengths: Tensor | None) -> Tensor:
+def _mirror_channels(first_half: Tensor, D: int, lengths: Tensor | None) -> Tensor:
     """The channels from D/2 + 1 on: y_{s,D-c} = y_{-s,c}, from the channels (B, T, D/2 + 1) before them."""
     reversed_channels = first_half[:, :, 1 : D - first_half.shape[2] + 1].flip(2)
     if lengths is None:
@@ -51,7 +51,7 @@ def _mirrored(first_half: Tensor, D: int, lengths: Tensor | None) -> Tensor:
     return reversed_channels.gather(1, minus_s[:, :, None].expand_as(reversed_channels))
 
 
-def _chirped(z: Tensor, lengths: Tensor) -> Tensor:
+def _chirp_transform(z: Tensor, lengths: Tensor) -> Tensor:
     """The transform of z (B, T, C) over time, of each row over its first `lengths` (B,) tokens; the rest of z is 0.
 
     Rows of different lengths are transformed together by Bluestein's chirp: st = (s² + t² - (s-t)²)/2, so that
@@ -83,7 +83,7 @@ def _odd(draw: Draw, B: int, T: int) -> Tensor:
 OP = Op(
     "fourier",
     {"reference": Backend(reference.fourier), "fft": Backend(fft, plain=True)},
-    rule=by_size,
+    rule=choose_backend,
     examples=(_whole, _odd),
     price=reference.price,
 )

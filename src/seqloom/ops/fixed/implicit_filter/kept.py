@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.state import Length
-from seqloom.core.transforms import transformed
+from seqloom.core.transforms import is_transformed
 
 Compute = Callable[[int, int], Tensor]
 """(first, last) → the taps first … last - 1, (N, last - first, D)"""
@@ -39,7 +39,7 @@ class Kept:
         if length.bound is None:
             return compute(0, context)  # inside a compiled graph the number of tokens is unknown
         count = min(length.bound + tokens, context)
-        if torch.is_grad_enabled() or transformed():
+        if torch.is_grad_enabled() or is_transformed():
             return compute(0, count)
         return self._taps(count, context, parameters, compute)
 

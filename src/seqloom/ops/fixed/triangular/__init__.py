@@ -31,12 +31,12 @@ def triangular(
     return y
 
 
-def by_size(x: Tensor) -> str:
+def choose_backend(x: Tensor) -> str:
     """The name of the only fast backend."""
     return "masked"
 
 
-def masked(x: Tensor, w: Tensor, t: Tensor | None) -> Tensor:
+def mix_masked(x: Tensor, w: Tensor, t: Tensor | None) -> Tensor:
     """The backend `masked`: one product with the full matrix, in which the weights of later positions are 0."""
     C = x.shape[1]
     j = torch.arange(C, device=x.device)
@@ -54,14 +54,14 @@ def _whole(draw: Draw, B: int, T: int) -> Tensor:
     return triangular(draw(B, T, 2, CHANNELS), draw(T, 3, T, 2))
 
 
-def _one(draw: Draw, B: int, T: int) -> Tensor:
+def _draw_example(draw: Draw, B: int, T: int) -> Tensor:
     return triangular(draw(B, T, 1, CHANNELS), draw(T + 2, 1, T + 2, 1))
 
 
 OP = Op(
     "triangular",
-    {"reference": Backend(reference.triangular), "masked": Backend(masked, plain=True)},
-    rule=by_size,
-    examples=(_whole, _one),
+    {"reference": Backend(reference.triangular), "masked": Backend(mix_masked, plain=True)},
+    rule=choose_backend,
+    examples=(_whole, _draw_example),
     price=reference.price,
 )

@@ -15,13 +15,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from seqloom.core.shapes import Stream
-from seqloom.ops.checked import checked
+from seqloom.ops.checked import check_shapes
 from seqloom.ops.fused.gated_decay import native, reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 
-@checked("gated_decay", u="B T H*N", rate="H*N")
-def gated(
+@check_shapes("gated_decay", u="B T H*N", rate="H*N")
+def gate_decay(
     u: Stream,
     weight: Float[Tensor, "H N 2*N"],
     bias: Float[Tensor, "H 2*N"],
@@ -40,15 +40,15 @@ def gated(
     return a, b
 
 
-def by_size(u: Tensor, *weights: Tensor) -> str:
+def choose_backend(u: Tensor, *weights: Tensor) -> str:
     """The fastest backend. An exported graph must run where there is no native code."""
     native_is_able = (
-        u.shape[1] > 1 and able(u, *weights) and not torch.compiler.is_exporting() and native.KERNEL.available()
+        u.shape[1] > 1 and supports(u, *weights) and not torch.compiler.is_exporting() and native.KERNEL.available()
     )
     return "native" if native_is_able else "reference"
 
 
-def able(u: Tensor, *weights: Tensor) -> bool:
+def supports(u: Tensor, *weights: Tensor) -> bool:
     """Whether the C code can run: on a CPU, all in float32 or all in float64, without autocast."""
     same_dtype = u.dtype in (torch.float32, torch.float64) and all(weight.dtype == u.dtype for weight in weights)
     return same_dtype and u.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
@@ -56,18 +56,23 @@ def able(u: Tensor, *weights: Tensor) -> bool:
 
 def _example(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     N = CHANNELS // 4
-    return gated(draw(B, T, CHANNELS), draw(4, N, 2 * N), draw(4, 2 * N), draw(CHANNELS), True)
+    return gate_decay(draw(B, T, CHANNELS), draw(4, N, 2 * N), draw(4, 2 * N), draw(CHANNELS), True)
 
 
 def _later(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     fresh = torch.arange(B) % 2 == 0
-    return gated(draw(B, T, CHANNELS), draw(1, CHANNELS, 2 * CHANNELS), draw(1, 2 * CHANNELS), draw(CHANNELS), fresh)
+    return gate_decay(
+        draw(B, T, CHANNELS), draw(1, CHANNELS, 2 * CHANNELS), draw(1, 2 * CHANNELS), draw(CHANNELS), fresh
+    )
 
 
 OP = Op(
     "gated_decay",
-    {"reference": Backend(reference.gated), "native": Backend(native.gated, native.KERNEL.lacking, able)},
-    rule=by_size,
+    {
+        "reference": Backend(reference.gate_decay),
+        "native": Backend(native.gate_decay, native.KERNEL.unavailable, supports),
+    },
+    rule=choose_backend,
     examples=(_example, _later),
     price=reference.price,
 )

@@ -26,8 +26,8 @@ BACKWARD = KERNEL.function(
 )
 
 
-def gated(u: Tensor, weight: Tensor, bias: Tensor, rate: Tensor, fresh: Tensor | bool) -> tuple[Tensor, Tensor]:
-    """As `reference.gated`, in float32 or float64. ValueError where there is no native code."""
+def gate_decay(u: Tensor, weight: Tensor, bias: Tensor, rate: Tensor, fresh: Tensor | bool) -> tuple[Tensor, Tensor]:
+    """As `reference.gate_decay`, in float32 or float64. ValueError where there is no native code."""
     fresh_rows = fresh.to(u.dtype) if isinstance(fresh, Tensor) else u.new_full((len(u),), float(fresh))
     a, b, _ = forward(u, weight, bias, -STRONGEST * softplus(rate), fresh_rows)
     return a, b

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from seqloom.core.cost import Cost, Step, sigmoid
-from seqloom.core.transforms import transformed
+from seqloom.core.transforms import is_transformed
 
 STRONGEST = 8.0
 """c"""
@@ -19,8 +19,8 @@ STEEPEST = 1000.0
 """the largest derivative of the root"""
 
 
-def gated(u: Tensor, weight: Tensor, bias: Tensor, rate: Tensor, fresh: Tensor | bool) -> tuple[Tensor, Tensor]:
-    """See `gated` of the package; softplus(Λ) is computed again for each token, as in a step."""
+def gate_decay(u: Tensor, weight: Tensor, bias: Tensor, rate: Tensor, fresh: Tensor | bool) -> tuple[Tensor, Tensor]:
+    """See `gate_decay` of the package; softplus(Λ) is computed again for each token, as in a step."""
     H, N, _ = weight.shape
     blocks = u.reshape(-1, H, N)
     logits = torch.baddbmm(bias[:, None], blocks.transpose(0, 1), weight).transpose(0, 1).to(rate.dtype)
@@ -48,7 +48,7 @@ def with_1_at_start(root: Tensor, fresh: Tensor | bool) -> Tensor:
 
 def bounded_root(x: Tensor) -> Tensor:
     """√x, with a derivative of at most `STEEPEST`."""
-    if transformed():  # which do not follow the function below
+    if is_transformed():  # which do not follow the function below
         is_steep = 4 * STEEPEST**2 * x < 1
         fixed = x.detach()
         return torch.where(is_steep, fixed.sqrt() + STEEPEST * (x - fixed), torch.where(is_steep, 1.0, x).sqrt())

@@ -15,15 +15,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.ops import fla as fla_kernels
-from seqloom.ops.checked import checked
+from seqloom.ops.checked import check_shapes
 from seqloom.ops.fused.gated_norm import fla, native, reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
 
 Gate: TypeAlias = Literal["none", "silu", "sigmoid", "silu first"]
 
 
-@checked("gated_norm")
-def normed(
+@check_shapes("gated_norm")
+def normalize(
     y: Float[Tensor, "B T H V"],
     z: Float[Tensor, "B T H*V"] | None,
     gain: Float[Tensor, " V"] | Float[Tensor, "H V"],
@@ -45,20 +45,20 @@ def normed(
     return outputs
 
 
-def by_size(y: Tensor, z: Tensor | None, gain: Tensor) -> str:
+def choose_backend(y: Tensor, z: Tensor | None, gain: Tensor) -> str:
     """The fastest backend. An exported graph must run where there is no native code."""
     if y.shape[1] == 1:
         return "reference"
-    if y.device.type == "cuda" and fla.able(y, z, gain):
+    if y.device.type == "cuda" and fla.supports(y, z, gain):
         return "fla"
     return (
         "native"
-        if able(y, z, gain) and not torch.compiler.is_exporting() and native.KERNEL.available()
+        if supports(y, z, gain) and not torch.compiler.is_exporting() and native.KERNEL.available()
         else "reference"
     )
 
 
-def able(y: Tensor, z: Tensor | None, gain: Tensor) -> bool:
+def supports(y: Tensor, z: Tensor | None, gain: Tensor) -> bool:
     """Whether the C code can run: on a CPU, all in float32 or all in float64, without autocast."""
     dtypes = {y.dtype, gain.dtype} | (set() if z is None else {z.dtype})
     same_dtype = dtypes in ({torch.float32}, {torch.float64})
@@ -69,7 +69,7 @@ def _example(gate: Gate) -> Example:
     def example(draw: Draw, B: int, T: int) -> Tensor:
         gain = draw(4, CHANNELS // 4) if gate == "silu first" else draw(CHANNELS // 4)
         z = None if gate == "none" else draw(B, T, CHANNELS)
-        return normed(draw(B, T, 4, CHANNELS // 4), z, gain, 1e-5, gate)
+        return normalize(draw(B, T, 4, CHANNELS // 4), z, gain, 1e-5, gate)
 
     return example
 
@@ -77,11 +77,11 @@ def _example(gate: Gate) -> Example:
 OP = Op(
     "gated_norm",
     {
-        "reference": Backend(reference.normed),
-        "native": Backend(native.normed, native.KERNEL.lacking, able),
-        "fla": Backend(fla.normed, fla_kernels.lacking, fla.able),
+        "reference": Backend(reference.normalize),
+        "native": Backend(native.normalize, native.KERNEL.unavailable, supports),
+        "fla": Backend(fla.normalize, fla_kernels.unavailable, fla.supports),
     },
-    rule=by_size,
+    rule=choose_backend,
     examples=tuple(_example(gate) for gate in ("none", "silu", "sigmoid", "silu first")),
     price=reference.price,
 )

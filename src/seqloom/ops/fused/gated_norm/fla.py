@@ -5,19 +5,19 @@ from torch import Tensor
 
 from seqloom.core.graphs import capturing
 from seqloom.ops.fla import refuse_second_derivatives, runs_on
-from seqloom.ops.native import observed
+from seqloom.ops.native import is_observed
 
 
-def able(y: Tensor, z: Tensor | None, gain: Tensor) -> bool:
+def supports(y: Tensor, z: Tensor | None, gain: Tensor) -> bool:
     """Whether the kernel supports the call: with a gate after the norm, of one dtype with y.
 
     It is no operator of torch, so it runs where nothing observes these.
     """
     gated = z is not None and z.dtype == y.dtype and gain.ndim == 1
-    return gated and runs_on(y) and not capturing() and not observed(y)
+    return gated and runs_on(y) and not capturing() and not is_observed(y)
 
 
-def normed(y: Tensor, z: Tensor, gain: Tensor, eps: float, gate: str) -> Tensor:
+def normalize(y: Tensor, z: Tensor, gain: Tensor, eps: float, gate: str) -> Tensor:
     """y (B, T, H, V), z (B, T, H V), gain (V,) → (B, T, H V)."""
     from fla.modules.norm.fused_norm_gate import rms_norm_gated
 

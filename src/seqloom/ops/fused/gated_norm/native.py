@@ -31,8 +31,8 @@ BACKWARD = KERNEL.function(
 )
 
 
-def normed(y: Tensor, z: Tensor | None, gain: Tensor, eps: float, gate: str) -> Tensor:
-    """As `reference.normed`, in float32 or float64. ValueError where there is no native code."""
+def normalize(y: Tensor, z: Tensor | None, gain: Tensor, eps: float, gate: str) -> Tensor:
+    """As `reference.normalize`, in float32 or float64. ValueError where there is no native code."""
     out: Tensor = forward(y, z, gain, eps, GATES.index("none" if z is None else gate))
     return out
 
@@ -53,7 +53,7 @@ def _backward(
 
 
 def _compute(y: Tensor, z: Tensor | None, gain: Tensor, eps: float, gate: int) -> Tensor:
-    return reference.normed(y, z, gain, eps, GATES[gate])
+    return reference.normalize(y, z, gain, eps, GATES[gate])
 
 
 forward = KERNEL.operator("gated_norm", _forward, _backward, _compute)

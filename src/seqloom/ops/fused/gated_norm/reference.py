@@ -8,7 +8,7 @@ from seqloom.core.cost import gate as gate_price
 from seqloom.ops.fused.rms_norm import rms_norm
 
 
-def normed(y: Tensor, z: Tensor | None, gain: Tensor, eps: float, gate: str) -> Tensor:
+def normalize(y: Tensor, z: Tensor | None, gain: Tensor, eps: float, gate: str) -> Tensor:
     """y (B, T, H, V), z (B, T, H V), gain (V,) or (H, V) → (B, T, H V)."""
     width = y.shape[-1:]
     if z is None:

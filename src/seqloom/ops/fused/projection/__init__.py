@@ -15,7 +15,7 @@ from torch.nn.functional import linear
 from seqloom.core import cost
 from seqloom.core.autocast import autocasts
 from seqloom.core.graphs import capturing
-from seqloom.ops.backends import forced
+from seqloom.ops.backends import forced_backend
 from seqloom.ops.fused.projection import onednn, reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
@@ -31,8 +31,8 @@ def project(x: Float[Tensor, "*B I"], weight: Float[Tensor, "O I"], bias: Float[
     """
     if capturing():
         return linear(x, weight, bias)
-    large_or_forced = x.numel() * weight.shape[0] >= LEAST or forced("projection") is not None
-    if not large_or_forced or not onednn.able(x, weight, bias):
+    large_or_forced = x.numel() * weight.shape[0] >= LEAST or forced_backend("projection") is not None
+    if not large_or_forced or not onednn.supports(x, weight, bias):
         return linear(x, weight, bias)
     y: Tensor = OP[OP.choose()](x, weight, bias)
     return y
@@ -50,13 +50,13 @@ def convert_for_products(x: Tensor) -> Tensor:
 
 def outer(a: Float[Tensor, "R O"], b: Float[Tensor, "R I"]) -> Float[Tensor, "O I"]:
     """Σ_r a_r b_rᵀ, the gradient of a projection's weights. It is for backward passes and not differentiable."""
-    backend = forced("projection")
+    backend = forced_backend("projection")
     if backend is None and a.numel() * b.shape[1] >= LEAST and onednn.outer_faster():
         backend = "onednn"
-    return onednn.outer(a, b) if backend == "onednn" and onednn.able(a, b, None) else a.T @ b
+    return onednn.outer(a, b) if backend == "onednn" and onednn.supports(a, b, None) else a.T @ b
 
 
-def by_size() -> str:
+def choose_backend() -> str:
     """The faster library for large products on this processor."""
     return "onednn" if onednn.faster() else "torch"
 
@@ -70,9 +70,9 @@ OP = Op(
     {
         "reference": Backend(reference.project),
         "torch": Backend(linear, plain=True),
-        "onednn": Backend(onednn.project, onednn.lacking),
+        "onednn": Backend(onednn.project, onednn.unavailable),
     },
-    rule=by_size,
+    rule=choose_backend,
     examples=(_example,),
     price=cost.linear,
 )

@@ -15,15 +15,15 @@ IMAGES = 16
 convolution of fewer images to MKL (docs/log.md)"""
 
 
-def able(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
+def supports(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     """Whether oneDNN can do this call: on a CPU, float32 throughout, and not under autocast."""
     tensors = [x, weight] if bias is None else [x, weight, bias]
     supported = all(tensor.dtype == torch.float32 and tensor.device.type == "cpu" for tensor in tensors)
-    return supported and x.numel() > 0 and not torch.is_autocast_enabled("cpu") and not lacking()
+    return supported and x.numel() > 0 and not torch.is_autocast_enabled("cpu") and not unavailable()
 
 
 @functools.cache
-def lacking() -> dict[str, str]:
+def unavailable() -> dict[str, str]:
     """This backend with the reason why it is not available; empty where it is."""
     available = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
     return {} if available else {"onednn": "this torch has none"}

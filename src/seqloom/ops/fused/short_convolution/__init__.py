@@ -16,7 +16,7 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops import fla as fla_kernels
-from seqloom.ops.checked import checked
+from seqloom.ops.checked import check_shapes
 from seqloom.ops.fused.short_convolution import fla, native, reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.past import ring
@@ -26,7 +26,7 @@ Taps: TypeAlias = Float[Tensor, "W D"]
 Bias: TypeAlias = Float[Tensor, " D"] | None
 
 
-@checked("convolve", least="W", window="B W-1 D")
+@check_shapes("convolve", least="W", window="B W-1 D")
 def convolve(x: Stream, taps: Taps, bias: Bias, window: Window | None = None, silu: bool = True) -> Stream:
     """The convolution (B, T, D) of x (B, T, D) after the inputs in the window, if there is one; without bias b = 0.
 
@@ -45,11 +45,11 @@ def convolve(x: Stream, taps: Taps, bias: Bias, window: Window | None = None, si
     return y.to(x.dtype)
 
 
-def by_size(x: Tensor) -> str:
+def choose_backend(x: Tensor) -> str:
     """The fastest backend."""
     if x.shape[1] == 1:
         return "reference"
-    if x.device.type == "cuda" and fla.able(x):
+    if x.device.type == "cuda" and fla.supports(x):
         return "fla"
     cpu = x.device.type == "cpu" and not torch.compiler.is_exporting()
     return "native" if cpu and native.KERNEL.available() else "lagged"
@@ -79,10 +79,10 @@ OP = Op(
     {
         "reference": Backend(reference.convolve),
         "lagged": Backend(reference.convolve_by_lag_sum, plain=True),
-        "native": Backend(native.convolve, native.KERNEL.lacking, lambda x: x.device.type == "cpu"),
-        "fla": Backend(fla.convolve, fla_kernels.lacking, fla.able),
+        "native": Backend(native.convolve, native.KERNEL.unavailable, lambda x: x.device.type == "cpu"),
+        "fla": Backend(fla.convolve, fla_kernels.unavailable, fla.supports),
     },
-    rule=by_size,
+    rule=choose_backend,
     examples=(_plain, _after),
     price=reference.price,
 )

@@ -6,12 +6,12 @@ from torch.nn.functional import pad
 
 from seqloom.core.graphs import capturing
 from seqloom.ops.fla import refuse_second_derivatives, runs_on
-from seqloom.ops.native import observed
+from seqloom.ops.native import is_observed
 
 
-def able(x: Tensor) -> bool:
+def supports(x: Tensor) -> bool:
     """Whether the kernel supports x. It is no operator of torch, so it runs where nothing observes these."""
-    return runs_on(x) and not capturing() and not observed(x)
+    return runs_on(x) and not capturing() and not is_observed(x)
 
 
 def convolve(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None, silu: bool) -> Tensor:

@@ -17,15 +17,15 @@ def convolve(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None
         without_input = max(0, k - past)  # the first tokens, which have no input k tokens before them
         sums = y[:, without_input:] + taps[k] * inputs[:, past + without_input - k : past + T - k]
         y = torch.cat([y[:, :without_input], sums], 1) if without_input else sums
-    return finished(y, bias, silu)
+    return finish_sum(y, bias, silu)
 
 
 def convolve_by_lag_sum(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None, silu: bool) -> Tensor:
     """As `convolve`, with the backend that the lag sum chooses for these sizes."""
-    return finished(lags(x, taps, window), bias, silu)
+    return finish_sum(lags(x, taps, window), bias, silu)
 
 
-def finished(y: Tensor, bias: Tensor | None, silu: bool) -> Tensor:
+def finish_sum(y: Tensor, bias: Tensor | None, silu: bool) -> Tensor:
     """The convolution from the sum over lags y: adds the bias, if there is one, and applies silu, if wanted."""
     y = y if bias is None else y + bias.to(y.dtype)
     return silu_of(y) if silu else y

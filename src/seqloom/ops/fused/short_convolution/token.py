@@ -6,9 +6,9 @@ from torch import Tensor
 
 from seqloom.core.shapes import Token
 from seqloom.core.state import Length
-from seqloom.ops.checked import checked
+from seqloom.ops.checked import check_shapes
 from seqloom.ops.fused.short_convolution import Bias, Taps, Window
-from seqloom.ops.fused.short_convolution.reference import finished
+from seqloom.ops.fused.short_convolution.reference import finish_sum
 from seqloom.ops.past import ring
 
 
@@ -18,16 +18,16 @@ def convolve_token(
     """The output of one token x (B, D) after `length` tokens, and the window after it, which is a new tensor."""
     _require_fit(x, taps, bias, window, length.tokens)
     size = window.shape[1]
-    filled = ring.filled(size, length)  # the other inputs of the window are 0
+    filled = ring.count_filled(size, length)  # the other inputs of the window are 0
     wide = torch.promote_types(x.dtype, torch.float32)
     wide_taps = taps.to(wide)
     y = x.to(wide) * wide_taps[0]
     if filled:
         y = y + (window[:, size - filled :].to(wide) * wide_taps[1 : filled + 1].flip(0)).sum(1)
     new_window = torch.cat([window[:, 1:], x[:, None].to(window.dtype)], 1) if size else window.clone()
-    return finished(y, bias, silu).to(x.dtype), new_window
+    return finish_sum(y, bias, silu).to(x.dtype), new_window
 
 
-@checked("convolve_token", least="W", window="B W-1 D")
+@check_shapes("convolve_token", least="W", window="B W-1 D")
 def _require_fit(x: Token, taps: Taps, bias: Bias, window: Window, length: Int[Tensor, " B"]) -> None:
     """ValueError or TypeError unless the tensors of a token fit."""

@@ -10,12 +10,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.shapes import Stream
-from seqloom.ops.checked import checked
+from seqloom.ops.checked import check_shapes
 from seqloom.ops.fused.small_blocks import native, reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 
-@checked("small_blocks", x="B T N*n")
+@check_shapes("small_blocks", x="B T N*n")
 def products(x: Stream, w: Float[Tensor, "N n n"]) -> Stream:
     """x (B, T, N n) times the blocks w: (B, T, N n). Differentiable twice.
 
@@ -27,13 +27,13 @@ def products(x: Stream, w: Float[Tensor, "N n n"]) -> Stream:
     return y
 
 
-def by_size(x: Tensor, w: Tensor) -> str:
+def choose_backend(x: Tensor, w: Tensor) -> str:
     """The fastest backend. Products with large blocks are left to a matrix library."""
     small = x.shape[-2] > 1 and w.shape[1] <= LARGEST and not torch.compiler.is_exporting()
-    return "native" if small and able(x, w) and native.KERNEL.available() else "reference"
+    return "native" if small and supports(x, w) and native.KERNEL.available() else "reference"
 
 
-def able(x: Tensor, w: Tensor) -> bool:
+def supports(x: Tensor, w: Tensor) -> bool:
     """Whether C supports these tensors: on a CPU, both float32 or both float64, and not under autocast."""
     supported = x.dtype == w.dtype and x.dtype in (torch.float32, torch.float64)
     return supported and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
@@ -53,8 +53,8 @@ def _odd(draw: Draw, B: int, T: int) -> Tensor:
 
 OP = Op(
     "small_blocks",
-    {"reference": Backend(reference.products), "native": Backend(native.products, native.KERNEL.lacking, able)},
-    rule=by_size,
+    {"reference": Backend(reference.products), "native": Backend(native.products, native.KERNEL.unavailable, supports)},
+    rule=choose_backend,
     examples=(_example, _odd),
     price=reference.price,
 )

@@ -21,10 +21,10 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
-from seqloom.ops.checked import checked
+from seqloom.core.state_spec import StateEntry, StateSpec
+from seqloom.ops.checked import check_shapes
 from seqloom.ops.lag_sum import window
 from seqloom.ops.lag_sum.online import token
 from seqloom.ops.lag_sum.online.blocks import add, longest
@@ -34,9 +34,13 @@ WINDOW_PRODUCTS = 1 << 19
 """the number of products of a token from which on the schedule, if not in C, is faster than a sum over the window"""
 
 
-def entries(L: int, dim: int) -> Memory:
+def entries(L: int, dim: int) -> StateSpec:
     """The declaration of the state without `length`; sums are at least float32."""
-    return {"past": Entry((L - 1, dim)), "ahead": Entry((L - 1, dim), "wide"), "origin": Entry((), "count")}
+    return {
+        "past": StateEntry((L - 1, dim)),
+        "ahead": StateEntry((L - 1, dim), "wide"),
+        "origin": StateEntry((), "count"),
+    }
 
 
 def carry(z: Stream, w: Tensor, state: State | None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
@@ -63,8 +67,8 @@ def advance(z: Token, w: Tensor, state: State, reuse: bool) -> tuple[Token, Entr
     Raises ValueError where the state does not fit the taps.
     """
     past, ahead, origin, length = state["past"], state["ahead"], state["origin"], state["length"]
-    in_place = reuse and not _observed(z, w)
-    if in_place and token.able(z, w, past, ahead, length, origin):
+    in_place = reuse and not _is_observed(z, w)
+    if in_place and token.supports(z, w, past, ahead, length, origin):
         y = _advance_in_c(z, w, state)
         return y, {"past": past, "ahead": ahead, "origin": origin}
     _require_fit(z, w, past, ahead, length, origin)
@@ -78,7 +82,7 @@ def advance(z: Token, w: Tensor, state: State, reuse: bool) -> tuple[Token, Entr
     return y, {"past": past, "ahead": ahead, "origin": origin}
 
 
-@checked("lag_sum", past="B L-1 D", ahead="B L-1 D")
+@check_shapes("lag_sum", past="B L-1 D", ahead="B L-1 D")
 def _require_fit(
     z: Token,
     w: Float[Tensor, "L D D"] | Float[Tensor, "L G D/G D/G"] | Float[Tensor, "L D"] | Float[Tensor, " L"],
@@ -104,7 +108,7 @@ def _advance_in_c(z: Tensor, w: Tensor, state: State) -> Tensor:
 def read(z: Token, w: Tensor, state: State) -> Token:
     """The output at z: z W_0 plus the sums that were computed ahead. Writes z into the state; `push` must follow."""
     past, ahead, length, origin = rings = _rings(state)
-    if token.able(z, w, *rings):
+    if token.supports(z, w, *rings):
         y = token.read(z, w, *rings)
         if y is not None:
             return y
@@ -122,7 +126,7 @@ def read(z: Token, w: Tensor, state: State) -> Token:
 def push(w: Tensor, state: State) -> None:
     """Adds the last inputs to later outputs, after `read` has returned an output and with the state of `read`."""
     rings = _rings(state)
-    if not token.able(rings[1], w, *rings):
+    if not token.supports(rings[1], w, *rings):
         _push_longer(w, state, 0)
     elif token.push(w, *rings, longest(len(w))):
         _push_longer(w, state, token.LEAF[w.ndim])
@@ -143,7 +147,7 @@ def _rings(state: State) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return state["past"], state["ahead"], state["length"], state["origin"]
 
 
-def _observed(z: Tensor, w: Tensor) -> bool:
+def _is_observed(z: Tensor, w: Tensor) -> bool:
     """Whether gradients are wanted or a graph is captured."""
     return torch.compiler.is_compiling() or (torch.is_grad_enabled() and (z.requires_grad or w.requires_grad))
 

@@ -48,7 +48,7 @@ def add(w: Tensor, past: Tensor, ahead: Tensor, rows: Tensor, end: Tensor, size:
     """
     P = past.shape[1]
     ends = {*end.tolist()}
-    sums_after = _lag_by_lag if size <= LEAF else _transformed
+    sums_after = _lag_by_lag if size <= LEAF else _sum_by_transforms
     if len(rows) == len(past) and len(ends) == 1:  # all rows at one position: the rings are read as they are
         common_end = ends.pop()
         newest_first = torch.cat([past[:, span] for span in _spans(-common_end % P, size, P)], 1)
@@ -76,10 +76,10 @@ def _lag_by_lag(newest_first: Tensor, w: Tensor) -> Tensor:
     w = w.detach()[1 : 2 * N].to(newest_first.dtype)
     # the inputs at lags 1 … K of each of the N positions: (B, N, D, K), 0 where there is none
     by_lag = pad(newest_first, (0, 0, N - 1, N - 1)).unfold(1, len(w), 1)[:, :N].flip(1)
-    return window.summed(by_lag.transpose(2, 3).flatten(0, 1), w).unflatten(0, (-1, N))
+    return window.sum_newest(by_lag.transpose(2, 3).flatten(0, 1), w).unflatten(0, (-1, N))
 
 
-def _transformed(newest_first: Tensor, w: Tensor) -> Tensor:
+def _sum_by_transforms(newest_first: Tensor, w: Tensor) -> Tensor:
     """As `_lag_by_lag`, by Fourier transforms."""
     N, dtype = newest_first.shape[1], newest_first.dtype
     n = 2 << (N - 1).bit_length()

@@ -1,7 +1,7 @@
 """One token of the lag sum in C, called directly: without gradients or graphs, and the rings are written in place.
 
 All functions take the rings `past` and `ahead` (B, P, D) and the counts `length` and `origin` (B,) of `online`, and
-`longest`, the longest block of its schedule. `able` says whether they can be called. Results do not depend on the
+`longest`, the longest block of its schedule. `supports` says whether they can be called. Results do not depend on the
 number of threads.
 """
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import native
-from seqloom.ops.native import Argument, Entry
+from seqloom.ops.native import Argument, NativeFunction
 
 SOURCE = Path(__file__).with_name("token.c")
 """the C for taps (L, D) and (L,)"""
@@ -24,9 +24,9 @@ INVALID, NEGATIVE = -1, -2
 """the return values of the C code where an `ahead` is not valid, and where `length` is negative; nothing is written"""
 
 
-def _entry(verb: str, ndim: int) -> Entry:
+def _entry(verb: str, ndim: int) -> NativeFunction:
     taps, D = {1: ("L", "D"), 2: ("L D", "D"), 3: ("L H H", "G*H"), 4: ("L G H H", "G*H")}[ndim]
-    return Entry(
+    return NativeFunction(
         "lag_sum",
         SOURCE if ndim < 3 else MATRICES,
         f"{'each' if ndim < 3 else 'mixed'}_{verb}",
@@ -44,7 +44,7 @@ def _entry(verb: str, ndim: int) -> Entry:
 
 ENTRIES = {(verb, ndim): _entry(verb, ndim) for verb in ("token", "read", "push") for ndim in LEAF}
 """C functions by name and number of dimensions of the taps"""
-MULTIPLY = Entry(
+MULTIPLY = NativeFunction(
     "lag_sum",
     MATRICES,
     "multiply",
@@ -53,7 +53,7 @@ MULTIPLY = Entry(
     Argument("X", "F B G*H 2"),
     Argument("Y", "F B G*H 2", written=True),
 )
-SAME = Entry(
+SAME = NativeFunction(
     "lag_sum",
     MATRICES,
     "same",
@@ -65,7 +65,7 @@ SAME = Entry(
 )
 
 
-def able(z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, length: Tensor, origin: Tensor) -> bool:
+def supports(z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, length: Tensor, origin: Tensor) -> bool:
     """Whether C supports this token: one dtype, on a CPU, contiguous tensors, and native code."""
     if not native.alike(z, w, past, ahead):
         return False

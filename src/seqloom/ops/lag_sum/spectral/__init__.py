@@ -20,12 +20,12 @@ from seqloom.ops.lag_sum.spectral import kernels
 @constant
 def available() -> bool:
     """Whether there is native code on this machine; the first call compiles it."""
-    return not lacking()
+    return not unavailable()
 
 
-def lacking() -> dict[str, str]:
+def unavailable() -> dict[str, str]:
     """This backend with the reason why it is not available; empty where it is."""
-    return kernels.CHANNELS.lacking() | kernels.MATRICES.lacking()
+    return kernels.CHANNELS.unavailable() | kernels.MATRICES.unavailable()
 
 
 def lags(x: Tensor, w: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from torch import Tensor
 from seqloom.core.autocast import without_autocast
 from seqloom.core.graphs import capturing
 from seqloom.core.shapes import Lengths, Stream
-from seqloom.ops.checked import checked
+from seqloom.ops.checked import check_shapes
 from seqloom.ops.linear_decay.exponential_gate import NONE
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.recurrence.slstm import looped, native, reference
@@ -27,7 +27,7 @@ States: TypeAlias = tuple[Float[Tensor, "B N"], Float[Tensor, "B N"], Float[Tens
 """h, c, n and m, N = H K"""
 
 
-@checked("slstm", a="B T H 4*K", state="B H*K")
+@check_shapes("slstm", a="B T H 4*K", state="B H*K")
 def slstm(
     a: Float[Tensor, "B T H G"],
     w: Float[Tensor, "H K 4*K"],
@@ -55,7 +55,7 @@ def slstm(
     return y.to(kind), new_state
 
 
-def by_size(a: Tensor) -> str:
+def choose_backend(a: Tensor) -> str:
     """The faster backend; in a graph without C it is the reference, whose loop a compiler unrolls."""
     if a.device.type == "cpu" and not torch.compiler.is_exporting() and native.KERNEL.available():
         return "native"
@@ -82,9 +82,9 @@ OP = Op(
     {
         "reference": Backend(reference.read),
         "looped": Backend(looped.read),
-        "native": Backend(native.read, native.KERNEL.lacking, lambda a: a.device.type == "cpu"),
+        "native": Backend(native.read, native.KERNEL.unavailable, lambda a: a.device.type == "cpu"),
     },
-    rule=by_size,
+    rule=choose_backend,
     examples=(_example,),
     price=reference.price,
 )

@@ -75,7 +75,9 @@ def _backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The gradients of a, w, bias and the first state, from those of all h, c, n and m (B, T+1, N)."""
     H, K, _ = w.shape
-    dh, dc, dn = (torch.zeros_like(h) if grads is None else _copied(grads) for grads in (h_grads, c_grads, n_grads))
+    dh, dc, dn = (
+        torch.zeros_like(h) if grads is None else _copy_contiguous(grads) for grads in (h_grads, c_grads, n_grads)
+    )
     da = BACKWARD(w, c, n, saved, dh, dc, dn, **_sizes(a, K))
     h_before = h[:, :-1].unflatten(2, (H, K)).permute(2, 3, 0, 1).flatten(2)  # (H, K, B T)
     dw = torch.bmm(h_before, da.permute(2, 0, 1, 3).flatten(1, 2))
@@ -83,7 +85,7 @@ def _backward(
     return da, dw, da.sum((0, 1)), dh[:, 0].clone(), dc[:, 0].clone(), dn[:, 0].clone(), dm
 
 
-def _copied(tensor: Tensor) -> Tensor:
+def _copy_contiguous(tensor: Tensor) -> Tensor:
     return tensor.clone(memory_format=torch.contiguous_format)
 
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from seqloom.core.graphs import capturing
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops import gpu as device
-from seqloom.ops.checked import checked
+from seqloom.ops.checked import check_shapes
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.past.pack import within
 from seqloom.ops.scan.selective_scan import doubling, gpu, kernels, native, reference, sequential, walks
@@ -35,7 +35,7 @@ Weights: TypeAlias = Float[Tensor, "B T N"]
 """B or C: the weights of each token for all channels"""
 
 
-@checked("selective", least="N")
+@check_shapes("selective", least="N")
 def selective(
     u: Stream,
     delta: Stream,
@@ -72,7 +72,7 @@ def selective(
     return y if y.dtype == kind else y.to(kind), new_state
 
 
-def by_size(u: Tensor) -> str:
+def choose_backend(u: Tensor) -> str:
     """The fastest backend for these inputs: measured on 2 CPU cores (docs/log.md).
 
     Native code is the fastest at every size, but an exported graph must run without it. Of the other backends, the one
@@ -100,10 +100,10 @@ OP = Op(
         "reference": Backend(reference.selective),
         "sequential": Backend(partial(walks.selective, sequential)),
         "doubling": Backend(partial(walks.selective, doubling)),
-        "native": Backend(native.selective, kernels.KERNEL.lacking, lambda u: u.device.type == "cpu"),
-        "triton": Backend(gpu.selective, device.lacking, lambda u: device.able(u.device)),
+        "native": Backend(native.selective, kernels.KERNEL.unavailable, lambda u: u.device.type == "cpu"),
+        "triton": Backend(gpu.selective, device.unavailable, lambda u: device.supports(u.device)),
     },
-    rule=by_size,
+    rule=choose_backend,
     examples=(_example,),
     price=reference.price,
 )

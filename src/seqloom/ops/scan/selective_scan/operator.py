@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seqloom.ops.autograd import CPU, Operator, differentiate, paired
+from seqloom.ops.autograd import CPU, Operator, differentiate, pair_operators
 from seqloom.ops.scan.selective_scan import doubling, walks
 from seqloom.ops.scan.selective_scan.inputs import Scan
 
@@ -80,7 +80,7 @@ def operator(
 
         return differentiate(selective, arguments, output_grads)
 
-    return paired(
+    return pair_operators(
         name,
         run,
         gradients,

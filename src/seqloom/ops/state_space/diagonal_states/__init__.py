@@ -24,7 +24,7 @@ from seqloom.ops.past.pack import within
 from seqloom.ops.state_space.diagonal_states import blocks, convolved, reference
 from seqloom.ops.state_space.diagonal_states.powers import kernel
 
-__all__ = ["States", "System", "empty", "filtered", "kernel", "respond"]
+__all__ = ["States", "System", "empty", "filter_sequence", "kernel", "respond"]
 
 States: TypeAlias = Complex[Tensor, "B D N"]
 System: TypeAlias = Callable[[], tuple[Tensor, Tensor]]
@@ -48,7 +48,7 @@ def respond(
     backends are differentiable twice in every argument; `reference` and `blocks` are exactly causal, `convolved` as far
     as `seqloom.ops.lag_sum` is. Raises ValueError where shapes do not agree.
     """
-    rates, weights = _checked(u, system, state)
+    rates, weights = _check_system(u, system, state)
     initial = _zero_state(u, weights) if state is None else state.to(weights.dtype)
     if u.numel() == 0:
         return u.clone(), initial.clone()
@@ -56,7 +56,7 @@ def respond(
     if lengths is not None:
         real = within(lengths, u.shape[1])
         inputs = torch.where(real[:, :, None], inputs, 0.0)
-    backend = OP.choose(by_size(u.shape[1], rates))
+    backend = OP.choose(choose_backend(u.shape[1], rates))
     per_token = (system,) if backend == "reference" else ()
     y, new_state = OP[backend].respond(inputs, rates, weights, initial, lengths, *per_token)
     if lengths is not None:
@@ -64,9 +64,9 @@ def respond(
     return y.to(u.dtype), new_state
 
 
-def filtered(u: Stream, system: System) -> Stream:
+def filter_sequence(u: Stream, system: System) -> Stream:
     """The outputs of `respond` from a zero state, without the state after them, as in training."""
-    rates, weights = _checked(u, system, None)
+    rates, weights = _check_system(u, system, None)
     if u.numel() == 0:
         return u.clone()
     backend = OP.choose(at_once(u, rates))
@@ -74,11 +74,11 @@ def filtered(u: Stream, system: System) -> Stream:
     if backend == "reference":
         y, _ = reference.respond(inputs, rates, weights, _zero_state(u, weights), None, system)
     else:
-        y = OP[backend].filtered(inputs, rates, weights)
+        y = OP[backend].filter_sequence(inputs, rates, weights)
     return y.to(u.dtype)
 
 
-def by_size(T: int, rates: Tensor) -> str:
+def choose_backend(T: int, rates: Tensor) -> str:
     """The fastest backend for outputs and state of T tokens under rates (D, N) or (N,), as measured (docs/log.md)."""
     if T <= 2:
         return "reference"
@@ -90,15 +90,15 @@ def at_once(u: Stream, rates: Tensor) -> str:
     """The fastest backend for outputs without a state: a long convolution, whose transforms are in C (docs/log.md)."""
     T = u.shape[1]
     if u.device.type != "cpu" or T < 16:
-        return by_size(T, rates)
-    return "blocks" if T >= 2048 and rates.shape[-1] <= 32 and spectral.lacking() else "convolved"
+        return choose_backend(T, rates)
+    return "blocks" if T >= 2048 and rates.shape[-1] <= 32 and spectral.unavailable() else "convolved"
 
 
 def _zero_state(u: Tensor, weights: Tensor) -> Tensor:
     return torch.zeros(len(u), *weights.shape, dtype=weights.dtype, device=u.device)
 
 
-def _checked(u: Tensor, system: System, state: Tensor | None) -> tuple[Tensor, Tensor]:
+def _check_system(u: Tensor, system: System, state: Tensor | None) -> tuple[Tensor, Tensor]:
     """The rates and weights of the system. ValueError where shapes do not agree."""
     rates, weights = system()
     D, N = weights.shape
@@ -116,12 +116,12 @@ def _system(draw: Draw) -> tuple[Tensor, Tensor]:
     return torch.complex(-draw(D, N).exp(), draw(D, N)), torch.complex(draw(D, N), draw(D, N))
 
 
-def _filtered(draw: Draw, B: int, T: int) -> Tensor:
+def _draw_filter_inputs(draw: Draw, B: int, T: int) -> Tensor:
     system = _system(draw)
-    return filtered(draw(B, T, CHANNELS), lambda: system)
+    return filter_sequence(draw(B, T, CHANNELS), lambda: system)
 
 
-def _responded(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
+def _draw_response_inputs(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     system = _system(draw)
     state = torch.complex(draw(B, CHANNELS, CHANNELS), draw(B, CHANNELS, CHANNELS))
     return respond(draw(B, T, CHANNELS), lambda: system, state)
@@ -134,7 +134,7 @@ OP = Op(
         "convolved": Backend(convolved, plain=True),
         "blocks": Backend(blocks, plain=True),
     },
-    rule=lambda fastest: fastest,  # `by_size` or `at_once`, as the caller chooses
-    examples=(_filtered, _responded),
+    rule=lambda fastest: fastest,  # `choose_backend` or `at_once`, as the caller chooses
+    examples=(_draw_filter_inputs, _draw_response_inputs),
     price=reference.price,
 )

@@ -25,8 +25,8 @@ def respond(u: Tensor, rates: Tensor, weights: Tensor, state: Tensor, lengths: T
     return _outputs(u, powers, weights, block_states), state_after(u, rates, powers, block_states, lengths)
 
 
-def filtered(u: Tensor, rates: Tensor, weights: Tensor) -> Tensor:
-    """See `seqloom.ops.state_space.diagonal_states.filtered`."""
+def filter_sequence(u: Tensor, rates: Tensor, weights: Tensor) -> Tensor:
+    """See `seqloom.ops.state_space.diagonal_states.filter_sequence`."""
     M = min(BLOCK, u.shape[1])
     powers = up_to(rates, M)
     state = torch.zeros(len(u), *weights.shape, dtype=weights.dtype, device=u.device)
@@ -75,7 +75,7 @@ def cut(u: Tensor, M: int) -> Tensor:
     return pad(u, (0, 0, 0, A * M - T)).view(B, A, M, D).permute(3, 1, 0, 2).contiguous()
 
 
-def joined(y: Tensor, T: int) -> Tensor:
+def join_blocks(y: Tensor, T: int) -> Tensor:
     """(D, A, B, M) → (B, T, D)."""
     D, A, B, M = y.shape
     return y.permute(2, 1, 3, 0).reshape(B, A * M, D)[:, :T]
@@ -95,7 +95,7 @@ def _outputs(u: Tensor, powers: Tensor, weights: Tensor, block_states: Tensor) -
     from_inputs = block_inputs.flatten(1, 2) @ toeplitz(weighted_powers[..., :M].real.sum(1))
     states = facing(block_states[:, :A].flatten(1, 2))
     y = torch.baddbmm(from_inputs, states, apart(weighted_powers[..., 1:]))
-    return joined(y.view(D, A, B, M), u.shape[1])
+    return join_blocks(y.view(D, A, B, M), u.shape[1])
 
 
 def _added_to_state(block_inputs: Tensor, powers: Tensor) -> Tensor:

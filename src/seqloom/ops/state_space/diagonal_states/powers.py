@@ -34,10 +34,10 @@ def kernel(rates: Tensor, weights: Tensor, T: int) -> Tensor:
     """K (T, D) from Δλ (D, N) or (N,) and w (D, N)."""
     M = max(1, math.isqrt(T))
     at_multiples = weights[..., None] * powers(rates, -(-T // M), M)
-    return doubled(at_multiples.mT, powers(rates, M)).flatten(1)[:, :T].T
+    return double_real_product(at_multiples.mT, powers(rates, M)).flatten(1)[:, :T].T
 
 
-def doubled(left: Tensor, right: Tensor) -> Tensor:
+def double_real_product(left: Tensor, right: Tensor) -> Tensor:
     """2 Re of the product of complex matrices (D, m, N) and (D, N, n) or (N, n), as one real product of 2N terms."""
     return facing(left) @ (2 * apart(right))
 

@@ -71,12 +71,12 @@ def fit(
         raise ValueError("the taps are not all finite, so no poles can be fitted to them")
     fits = []
     for piece in w.split(max(1, ROOM // (8 * order * max(len(taps), 8 * order)))):
-        fits.append(_fitted(piece, order, beyond))
+        fits.append(_fit_poles(piece, order, beyond))
         advance(len(piece))
     return Poles(*(torch.cat(part) for part in zip(*fits, strict=True)))
 
 
-def _fitted(w: Tensor, order: int, beyond: float) -> Poles:
+def _fit_poles(w: Tensor, order: int, beyond: float) -> Poles:
     """The poles of the channels w (D, L), each normalized to norm 1 for the fit."""
     if w.shape[1] == 1:  # d alone is the filter
         zeros = torch.zeros(len(w), order, dtype=torch.complex128)

@@ -26,7 +26,7 @@ EXTRA_VECTORS, ITERATIONS = 8, 6
 """vectors of the random subspace beyond those that are wanted, and the number of times that H is applied to it"""
 
 
-def truncated(target: Target, order: int) -> tuple[Tensor, Tensor]:
+def truncate_filter(target: Target, order: int) -> tuple[Tensor, Tensor]:
     """Rates and weights (D, N) of the poles by balanced truncation of the finite filter."""
     w = target.wanted[:, : target.length - 1]
     U = leading(w, max(1, w.shape[1]), 2 * order)
@@ -34,7 +34,7 @@ def truncated(target: Target, order: int) -> tuple[Tensor, Tensor]:
     return largest(eigvals(U.mT @ shifted), target, order)
 
 
-def windowed(target: Target, order: int) -> tuple[Tensor, Tensor]:
+def fit_hankel(target: Target, order: int) -> tuple[Tensor, Tensor]:
     """Rates and weights (D, N) of the poles by least squares on a Hankel matrix of taps alone."""
     w = target.wanted[:, : target.length - 1]
     rows = max(2, (w.shape[1] + 1) // 2)
@@ -50,7 +50,7 @@ def circle(target: Target, order: int) -> tuple[Tensor, Tensor]:
     return largest(torch.polar(radius, angle).expand(len(target.wanted), -1), target, order)
 
 
-ALL = (truncated, windowed, circle)
+ALL = (truncate_filter, fit_hankel, circle)
 
 
 def leading(w: Tensor, rows: int, count: int) -> Tensor:
@@ -60,8 +60,8 @@ def leading(w: Tensor, rows: int, count: int) -> Tensor:
     columns = min(rows, count + EXTRA_VECTORS)
     q = torch.randn(rows, columns, generator=generator, dtype=w.dtype).expand(len(w), -1, -1)
     for _ in range(ITERATIONS):
-        q, _ = qr(_applied(w, q))
-    values, vectors = eigh(q.mT @ _applied(w, q))  # H is symmetric
+        q, _ = qr(_apply_hankel(w, q))
+    values, vectors = eigh(q.mT @ _apply_hankel(w, q))  # H is symmetric
     index = values.abs().argsort(dim=-1, descending=True, stable=True)[:, None, :count]
     return q @ vectors.gather(2, index.expand(-1, vectors.shape[1], -1))
 
@@ -84,7 +84,7 @@ def largest(poles: Tensor, target: Target, order: int) -> tuple[Tensor, Tensor]:
     return rates, fit_weights(rates, target)
 
 
-def _applied(w: Tensor, q: Tensor) -> Tensor:
+def _apply_hankel(w: Tensor, q: Tensor) -> Tensor:
     """H q (D, rows, p) for w (D, L-1) and q (D, rows, p), by the FFT."""
     rows, size = q.shape[1], w.shape[1] + q.shape[1]
     spectrum = torch.fft.rfft(w, size)[:, :, None] * torch.fft.rfft(q, size, 1).conj()

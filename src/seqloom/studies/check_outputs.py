@@ -102,4 +102,4 @@ def _require_close(
         )
 
 
-REFERENCES = {op: "reference" for op, names in backends.known().items() if "reference" in names}
+REFERENCES = {op: "reference" for op, names in backends.known_backends().items() if "reference" in names}

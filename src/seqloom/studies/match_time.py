@@ -16,12 +16,12 @@ import torch
 
 from seqloom.analysis.match import By, match
 from seqloom.analysis.measure import Timing, race
-from seqloom.analysis.sizes import allowed, at, buildable, quantity, size_of, title
+from seqloom.analysis.sizes import allowed_sizes, at, buildable, quantity, size_of, title
 from seqloom.analysis.timed import TimedSize, TimedSizes
-from seqloom.core.device import chosen
+from seqloom.core.device import choose_device
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.progress import progress
-from seqloom.studies.noise import training_step
+from seqloom.studies.random_batches import training_step
 from seqloom.training.config import TrainConfig
 from seqloom.training.memory import keep_freed_memory, require_room
 
@@ -34,7 +34,7 @@ TRIES = 3
 SizeTimes = dict[int, TimedSize]
 
 
-def clock(config: LayeredConfig, to: LayeredConfig, by: By, training: TrainConfig, repeats: int = 7) -> TimedSizes:
+def match_time(config: LayeredConfig, to: LayeredConfig, by: By, training: TrainConfig, repeats: int = 7) -> TimedSizes:
     """Races training steps of `to` and of `config`, with several values of the size `by`, on random batches.
 
     It takes a few dozen steps of each model. ValueError where a model cannot be built or does not fit into memory,
@@ -66,7 +66,7 @@ def clock(config: LayeredConfig, to: LayeredConfig, by: By, training: TrainConfi
         measure({larger}, coarse)
     bracket = _bracket(timed_sizes)
     if bracket is not None and bracket[1] > 4 * bracket[0]:
-        inner = _between(config, by, *bracket) - set(timed_sizes)
+        inner = _sizes_between(config, by, *bracket) - set(timed_sizes)
         if inner:
             measure(inner, coarse)
     for _ in range(TRIES):
@@ -76,7 +76,7 @@ def clock(config: LayeredConfig, to: LayeredConfig, by: By, training: TrainConfi
     best = result().nearest
     before = timed_sizes[best]
     measure({best}, repeats)
-    timed_sizes[best] = _pooled(before, timed_sizes[best])
+    timed_sizes[best] = _pool_times(before, timed_sizes[best])
     return result()
 
 
@@ -94,7 +94,7 @@ def _race(
     return to_timing, {int(size): TimedSize(time, time.over(to_timing)) for size, time in times.items()}
 
 
-def _pooled(first: TimedSize, second: TimedSize) -> TimedSize:
+def _pool_times(first: TimedSize, second: TimedSize) -> TimedSize:
     seconds = first.seconds.times + second.seconds.times
     ratios = first.ratio.times + second.ratio.times
     return TimedSize(Timing(seconds), Timing(ratios))
@@ -102,7 +102,7 @@ def _pooled(first: TimedSize, second: TimedSize) -> TimedSize:
 
 def _smallest(config: LayeredConfig, by: By) -> int:
     """The smallest size with which the model can be built."""
-    smallest = buildable(config, by, allowed(config, by).start)
+    smallest = buildable(config, by, allowed_sizes(config, by).start)
     return size_of(config, by) if smallest is None else smallest
 
 
@@ -111,7 +111,7 @@ def _larger(config: LayeredConfig, by: By, size: int, training: TrainConfig) -> 
     larger = buildable(config, by, 2 * size)
     try:
         if larger is not None:
-            require_room(at(config, by, larger), chosen(training.device))
+            require_room(at(config, by, larger), choose_device(training.device))
     except ValueError:
         return None
     return larger
@@ -124,7 +124,7 @@ def _bracket(sizes: SizeTimes) -> tuple[int, int] | None:
     return (max(quicker), min(size for size in slower if size > max(quicker))) if quicker else None
 
 
-def _between(config: LayeredConfig, by: By, low: int, high: int) -> set[int]:
+def _sizes_between(config: LayeredConfig, by: By, low: int, high: int) -> set[int]:
     """Three sizes that divide the interval from `low` to `high` into four parts of equal ratio."""
     sizes = (buildable(config, by, round(low * (high / low) ** (part / 4))) for part in (1, 2, 3))
     return {size for size in sizes if size is not None and low < size < high}

@@ -3,7 +3,7 @@
 sublayer   y = mixer(x), then the gradients of x and of all weights
 forward    y = mixer(x) without gradients
 token      one token by `step(reuse=True)`, after `context` tokens and the tokens timed before it
-step       a whole training step of a preset's model: `noise.training_step`
+step       a whole training step of a preset's model: `random_batches.training_step`
 """
 
 from collections.abc import Callable

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from seqloom.studies.noise import noise_updates, training_step
+from seqloom.studies.random_batches import random_updates, training_step
 from seqloom.training.captured import Captured, chosen_steps
 from seqloom.training.settings import resolve
 from tests.training.recorded import Graph, on_a_cpu
@@ -14,7 +14,7 @@ CONFIG = resolve("tiny", ["model.dropout=0", "training.batch=2", "training.devic
 def losses(graph: str) -> list[float | None]:
     torch.manual_seed(0)
     training = CONFIG.training.model_copy(update={"graph": graph})
-    steps = chosen_steps(noise_updates(CONFIG.model, training), None, lambda line: None)
+    steps = chosen_steps(random_updates(CONFIG.model, training), None, lambda line: None)
     updates = [*(steps(number) for number in range(3)), steps.wait()]
     assert isinstance(steps, Captured) == (graph == "auto")
     return [update.loss for update in updates if update is not None]
@@ -22,7 +22,7 @@ def losses(graph: str) -> list[float | None]:
 
 def test_a_race_times_captured_steps_where_a_training_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
     on_a_cpu(monkeypatch)
-    monkeypatch.setattr("seqloom.studies.noise.takes_graphs", lambda device: True)
+    monkeypatch.setattr("seqloom.studies.random_batches.takes_graphs", lambda device: True)
     assert losses("auto") == losses("none")
     made: list[Graph] = []
     monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: made.append(Graph()) or made[-1])

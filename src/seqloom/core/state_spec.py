@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from seqloom.core.arguments import described, short
+from seqloom.core.arguments import describe_value, short
 from seqloom.core.available_memory import require_memory
-from seqloom.core.state import Length, State, bounded, counted, length_of, measured
+from seqloom.core.state import Length, State, bound_state, count_read, length_of, measure_length
 
 Kind: TypeAlias = Literal["parameters", "wide", "count"]
 
 
-class Entry(NamedTuple):
+class StateEntry(NamedTuple):
     """One tensor of a state."""
 
     shape: tuple[int, ...]
@@ -37,7 +37,7 @@ class Entry(NamedTuple):
 
     def init(self, batch: int, dtype: torch.dtype, device: torch.device | None, capacity: int = 0) -> Tensor:
         """The entry of `batch` rows before the first token, for parameters of `dtype`; `capacity` as in `start`."""
-        tensor = torch.zeros(batch, *self.sizes(self.slots(capacity)), dtype=self.stored(dtype), device=device)
+        tensor = torch.zeros(batch, *self.sizes(self.slots(capacity)), dtype=self.stored_dtype(dtype), device=device)
         if isinstance(self.fill, tuple):
             for index, number in enumerate(self.fill):
                 tensor[:, index] = number
@@ -45,7 +45,7 @@ class Entry(NamedTuple):
             tensor.fill_(self.fill)
         return tensor
 
-    def stored(self, dtype: torch.dtype) -> torch.dtype:
+    def stored_dtype(self, dtype: torch.dtype) -> torch.dtype:
         """The dtype of this entry in a mixer whose parameters have `dtype`."""
         if self.dtype == "count":
             return torch.long
@@ -77,16 +77,16 @@ class Entry(NamedTuple):
         return int(torch.Size(self.sizes(self.slots(T))).numel())
 
 
-Memory: TypeAlias = Mapping[str, Entry]
+StateSpec: TypeAlias = Mapping[str, StateEntry]
 UNASKED_BYTES = 1 << 30
 """of a state, up to which the memory that is available is not asked for"""
 MOST_BYTES = 1 << 56
 """more than any device has"""
-LENGTH = Entry((), "count")
+LENGTH = StateEntry((), "count")
 NO_ROOM = "a state has no room for another token, and a graph cannot make it: start(batch, capacity=tokens), or reserve"
 
 
-def require_room(memory: Memory, batch: int, capacity: int, device: torch.device) -> None:
+def require_room(memory: StateSpec, batch: int, capacity: int, device: torch.device) -> None:
     """Raises ValueError where a state of so many rows, or with so much room, cannot be stored."""
     if torch.compiler.is_compiling() or not isinstance(batch, int) or not isinstance(capacity, int):
         return  # sizes of a graph
@@ -96,13 +96,13 @@ def require_room(memory: Memory, batch: int, capacity: int, device: torch.device
         require_memory(f"a state of {batch} rows", needed, "choose fewer rows, or less capacity")
 
 
-def start(memory: Memory, batch: int, capacity: int, dtype: torch.dtype, device: torch.device) -> State:
+def start(memory: StateSpec, batch: int, capacity: int, dtype: torch.dtype, device: torch.device) -> State:
     """The state of `batch` rows before the first token; entries that grow have room for `capacity` tokens."""
     entries = {name: entry.init(batch, dtype, device, capacity) for name, entry in memory.items()}
     return State({**entries, "length": LENGTH.init(batch, dtype, device)}, 0, True)
 
 
-def with_room(memory: Memory, state: State, tokens: int, doubles: bool = False) -> State:
+def with_room(memory: StateSpec, state: State, tokens: int, doubles: bool = False) -> State:
     """The state whose entries that grow have room for `tokens` more tokens: itself, if they have, or longer copies.
 
     With `doubles` they become at least twice as long, so that a text that is read token by token is rarely copied.
@@ -114,10 +114,10 @@ def with_room(memory: Memory, state: State, tokens: int, doubles: bool = False) 
             needed = entry.room(tensor.shape[axis], length_of(state), tokens, doubles)
             if needed > tensor.shape[axis]:
                 grown[name] = pad(tensor, (0, 0) * (tensor.ndim - 1 - axis) + (0, needed - tensor.shape[axis]))
-    return counted({**state, **grown}, length_of(state)) if grown else state
+    return count_read({**state, **grown}, length_of(state)) if grown else state
 
 
-def with_slot(memory: Memory, state: State, doubles: bool) -> State:
+def with_slot(memory: StateSpec, state: State, doubles: bool) -> State:
     """`with_room` for one token. A graph changes no shape: it raises RuntimeError when it runs without room."""
     if not torch.compiler.is_compiling():
         return with_room(memory, state, 1, doubles)
@@ -130,9 +130,9 @@ def with_slot(memory: Memory, state: State, doubles: bool) -> State:
     return state
 
 
-def trim(memory: Memory, state: State) -> State:
+def trim(memory: StateSpec, state: State) -> State:
     """The same state, contiguous and without unused room."""
-    length = measured(state["length"])
+    length = measure_length(state["length"])
     trimmed = dict(state)
     for name, entry in memory.items():
         if entry.grows and length.bound is not None:
@@ -140,12 +140,12 @@ def trim(memory: Memory, state: State) -> State:
     return State({name: tensor.contiguous() for name, tensor in trimmed.items()}, length.bound, length.even)
 
 
-def crop(memory: Memory, state: State, tokens: int) -> State:
+def crop(memory: StateSpec, state: State, tokens: int) -> State:
     """The state after the first `tokens` tokens of each row, or after all tokens of a row that has fewer.
 
     ValueError where the state no longer determines it: for an entry that does not grow, or a ring that has wrapped.
     """
-    state = bounded(state)
+    state = bound_state(state)
     length = length_of(state)
     if length.bound is not None and length.bound <= tokens:
         return state
@@ -156,11 +156,11 @@ def crop(memory: Memory, state: State, tokens: int) -> State:
     entries = {name: _first(state[name], 1 + entry.axis, entry.slots(tokens)) for name, entry in memory.items()}
     read = length.tokens.clamp(max=tokens)
     cropped = Length(read) if length.bound is None else Length(read, tokens, length.even)
-    return counted(entries, cropped)
+    return count_read(entries, cropped)
 
 
 def check(
-    memory: Memory, state: Any, batch: int | None, dtype: torch.dtype, device: torch.device, anyfloat: bool = False
+    memory: StateSpec, state: Any, batch: int | None, dtype: torch.dtype, device: torch.device, anyfloat: bool = False
 ) -> None:
     """Raises unless `state` fits `memory` and has `batch` rows (None: as many as its `length`).
 
@@ -171,7 +171,7 @@ def check(
         return
     advice = "make it with start(batch)" if batch is None else f"make it with start({batch})"
     if not isinstance(state, dict):
-        raise TypeError(f"a state is a dict of tensors, not {described(state)}: {advice}")
+        raise TypeError(f"a state is a dict of tensors, not {describe_value(state)}: {advice}")
     for name in (*memory, "length"):
         if name not in state:
             raise ValueError(f"the state has no entry {name!r}; this mixer's has {_entry_names(memory)}: {advice}")
@@ -179,7 +179,7 @@ def check(
         if name != "length" and name not in memory:
             raise ValueError(f"the state has an entry {name!r}; this mixer's has {_entry_names(memory)}: {advice}")
         if not isinstance(tensor, Tensor) or tensor.is_nested:
-            raise TypeError(f"state entry {name!r} is {described(tensor)}, not a dense tensor: {advice}")
+            raise TypeError(f"state entry {name!r} is {describe_value(tensor)}, not a dense tensor: {advice}")
     length = state["length"]
     if batch is None and length.ndim == 1:
         batch = len(length)
@@ -196,17 +196,17 @@ def check(
             slots = tensor.shape[1 + entry.axis] if slots is None else slots
             allowed = slots >= sizes[entry.axis] and (entry.max_slots is None or slots <= entry.max_slots)
             sizes = entry.sizes(slots) if allowed else sizes
-        stored = entry.stored(dtype)
+        stored = entry.stored_dtype(dtype)
         both_floats = anyfloat and stored.is_floating_point and tensor.is_floating_point()
         fits = tensor.shape == (batch, *sizes) and (tensor.dtype == stored or both_floats)
         if not fits or tensor.device != device or tensor.layout != torch.strided:
             raise ValueError(
-                f"state entry {name!r} is {described(tensor)}, this mixer's is {_shape_text(entry, batch, slots)} "
+                f"state entry {name!r} is {describe_value(tensor)}, this mixer's is {_shape_text(entry, batch, slots)} "
                 f"{short(stored)} on {device}: {advice}"
             )
 
 
-def _fits(memory: Memory, state: Any, batch: int, dtype: torch.dtype, device: torch.device) -> bool:
+def _fits(memory: StateSpec, state: Any, batch: int, dtype: torch.dtype, device: torch.device) -> bool:
     """Whether the state is as declared, in few instructions, since graph capture interprets them.
 
     Where it is not, `check` finds what is wrong.
@@ -231,7 +231,7 @@ def _fits(memory: Memory, state: Any, batch: int, dtype: torch.dtype, device: to
             if slots < sizes[entry.axis] or (entry.max_slots is not None and slots > entry.max_slots):
                 return False
             sizes = entry.sizes(slots)
-        if tensor.shape != (batch, *sizes) or tensor.dtype != entry.stored(dtype):
+        if tensor.shape != (batch, *sizes) or tensor.dtype != entry.stored_dtype(dtype):
             return False
     return True
 
@@ -241,11 +241,11 @@ def _first(tensor: Tensor, axis: int, slots: int) -> Tensor:
     return tensor.narrow(axis, 0, min(slots, tensor.shape[axis]))
 
 
-def _entry_names(memory: Memory) -> str:
+def _entry_names(memory: StateSpec) -> str:
     return ", ".join((*memory, "length"))
 
 
-def _shape_text(entry: Entry, batch: int | None, slots: int | None) -> str:
+def _shape_text(entry: StateEntry, batch: int | None, slots: int | None) -> str:
     """The sizes that an entry may have, such as (2, 0 to 5, 8)."""
     sizes = [str(size) for size in entry.shape]
     if entry.grows:

@@ -15,25 +15,25 @@ from typing_extensions import override
 from seqloom.analysis.match import By, Equal, Match, match
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.progress import Say, Show
-from seqloom.runs.code import Codes, merged
-from seqloom.studies.clock import clock
-from seqloom.studies.contender import Contender, contender
+from seqloom.runs.code import Codes, merge_codes
+from seqloom.studies.candidate import Candidate, parse_candidate
+from seqloom.studies.match_time import match_time
 from seqloom.studies.study import Cell, Row
 from seqloom.training.config import RunConfig, TrainConfig
 
-__all__ = ["Contender", "Size", "Sizing", "contender", "sized"]
+__all__ = ["Candidate", "Size", "Sizing", "parse_candidate", "resize_candidate"]
 
 
-def sized(
-    peer: Contender,
+def resize_candidate(
+    peer: Candidate,
     model: LayeredConfig,
-    target: Contender,
+    target: Candidate,
     to: LayeredConfig,
     training: TrainConfig,
     *,
     equal: Equal,
     by: By | None = None,
-) -> Contender:
+) -> Candidate:
     """The contender `peer` with its `model` resized to equal the model `to` of `target` in the quantity `equal`.
 
     `by` is the size that changes; if it is not given, it is the one that must change by the smallest ratio, since a
@@ -50,7 +50,7 @@ def sized(
         raise ValueError(f"{peer.name} cannot be sized for {target.name}: {'; '.join(errors)}")
     smallest_change = min(candidates, key=lambda candidate: abs(log(candidate.after / candidate.before)))
     changes = (*peer.changes, f"model.{smallest_change.by}={smallest_change.after}")
-    return Contender(f"{peer.name}.{equal}-of-{target.name}", changes, target.name, str(smallest_change))
+    return Candidate(f"{peer.name}.{equal}-of-{target.name}", changes, target.name, str(smallest_change))
 
 
 @final
@@ -70,9 +70,9 @@ class Sizing(Cell):
 
     alone: ClassVar = True
     schema: ClassVar = Size
-    peer: Contender
+    peer: Candidate
     config: RunConfig
-    target: Contender
+    target: Candidate
     to: RunConfig
     equal: Equal
     by: By | None = None
@@ -86,15 +86,15 @@ class Sizing(Cell):
     @property
     @override
     def code(self) -> Codes:
-        return merged([self.config, self.to])
+        return merge_codes([self.config, self.to])
 
     def run(self, folder: Path, say: Say, show: Show) -> list[Size]:
         """One row."""
-        contender = sized(
+        contender = resize_candidate(
             self.peer,
-            self.config.layered,
+            self.config.layered_model,
             self.target,
-            self.to.layered,
+            self.to.layered_model,
             self.config.training,
             equal=self.equal,
             by=self.by,
@@ -111,5 +111,5 @@ class Sizing(Cell):
 
 def _match(model: LayeredConfig, to: LayeredConfig, training: TrainConfig, equal: Equal, by: By) -> Match:
     if equal == "time":
-        return match(model, to, equal=equal, by=by, row=clock(model, to, by, training))
+        return match(model, to, equal=equal, by=by, row=match_time(model, to, by, training))
     return match(model, to, equal=equal, by=by)

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 import pytest
 import torch
 
-from seqloom.core.memory import Entry, check, start, with_room
-from seqloom.core.state import bounded
+from seqloom.core.state import bound_state
+from seqloom.core.state_spec import StateEntry, check, start, with_room
 
-MEMORY: Mapping[str, Entry] = {
-    "bounded": Entry((2, 1, 4), grows=True, axis=1, max_slots=5),
-    "free": Entry((1, 3), grows=True),
-    "fixed": Entry((6,), "wide"),
+MEMORY: Mapping[str, StateEntry] = {
+    "bounded": StateEntry((2, 1, 4), grows=True, axis=1, max_slots=5),
+    "free": StateEntry((1, 3), grows=True),
+    "fixed": StateEntry((6,), "wide"),
 }
 CPU = torch.device("cpu")
 
@@ -46,7 +46,7 @@ def test_room_for_more_tokens(tokens: int, doubles: bool, slots: tuple[int, int]
     state = start(MEMORY, 3, 2, torch.float64, CPU)
     state["free"] += 1
     state["length"] += 2
-    state = bounded(state)
+    state = bound_state(state)
     grown = with_room(MEMORY, state, tokens, doubles)
     assert (grown["bounded"].shape[2], grown["free"].shape[1]) == slots
     assert grown["free"].sum() == state["free"].sum(), "a new slot is not 0"

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from seqloom.mixers import mixer_config
-from seqloom.studies.agree import require_agreement
+from seqloom.studies.check_outputs import require_agreement
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ YAML = (".yaml", ".yml")
 
 @final
 @dataclass(frozen=True)
-class Contender:
+class Candidate:
     """A model of a comparison: its name, which is that of its folder and row, and its changes of the preset."""
 
     name: str
@@ -40,7 +40,7 @@ class Contender:
         return [change for change in changes if not _needs_gradients(change)]
 
 
-def contender(text: str) -> Contender:
+def parse_candidate(text: str) -> Candidate:
     """Parses `KIND`, a recipe's name or a .yaml file; a kind may have settings, as in `attention:heads=32`."""
     kind, _, settings_text = text.partition(":")
     settings = [setting for setting in settings_text.split(",") if setting]
@@ -51,7 +51,7 @@ def contender(text: str) -> Contender:
     counting = _is_recipe(kind) and counts(kind)
     section = "model" if counting else "model.mixer"
     changes = (model_change, *(f"{section}.{setting}" for setting in settings))
-    return Contender("-".join([name, *settings]), changes, counting=counting)
+    return Candidate("-".join([name, *settings]), changes, counting=counting)
 
 
 def preset_of(texts: Sequence[str]) -> str:

@@ -8,16 +8,16 @@ from typing import Any, ClassVar, final
 import torch
 from typing_extensions import override
 
-from seqloom.core.device import chosen
+from seqloom.core.device import choose_device
 from seqloom.core.model import Model
 from seqloom.core.progress import Say, Show
 from seqloom.core.state import nbytes
-from seqloom.evaluation.stories import judged
+from seqloom.evaluation.stories import judge_stories
 from seqloom.face import load
 from seqloom.report.comparison import Sample, View
 from seqloom.runs.code import Codes
 from seqloom.runs.layout import find_run
-from seqloom.studies.pictures import TOKENS, sample, views
+from seqloom.studies.pictures import TOKENS, plot_model, sample
 from seqloom.studies.study import Cell, Row
 
 STORIES = 32
@@ -27,7 +27,7 @@ LENGTH = 200
 
 
 @final
-class Portrait(Row):
+class Samples(Row):
     """What is measured of one contender, on the model of its first seed."""
 
     contender: str
@@ -45,10 +45,10 @@ class Portrait(Row):
 
 @final
 @dataclass(frozen=True)
-class PortraitCell(Cell):
+class SamplesCell(Cell):
     """Measures the trained model in the folder `run_folder`."""
 
-    schema: ClassVar = Portrait
+    schema: ClassVar = Samples
     contender: str
     run_folder: str
     """relative to the study's folder"""
@@ -90,7 +90,7 @@ class PortraitCell(Cell):
         for _ in Path(self.name).parts:
             study_folder = study_folder.parent
         find_run(study_folder / self.run_folder)
-        model = load(study_folder / self.run_folder).to(chosen(self.device))
+        model = load(study_folder / self.run_folder).to(choose_device(self.device))
         tokenizer = model.tokenizer
         assert tokenizer is not None
         grammar: dict[str, float] = {}
@@ -99,18 +99,18 @@ class PortraitCell(Cell):
             samples = [sample(model, tokenizer, prompt, seed) for prompt in prompts for seed in (0, 1)]
             advance(note="texts")
             if self.judged:
-                judgment = judged(model, stories=STORIES, tokens=LENGTH, top_p=0.9)
+                judgment = judge_stories(model, stories=STORIES, tokens=LENGTH, top_p=0.9)
                 written = max(judgment.written, 1)
                 grammar = {"grammatical": judgment.grammatical / written, "agreeing": judgment.agreeing / written}
             advance(note="stories")
         return [
-            Portrait(
+            Samples(
                 contender=self.contender,
                 state_bytes=_state_bytes(model),
                 table_bytes=sum(table.nbytes for table in model.buffers()) if model.config.fits else None,
                 **grammar,
                 samples=[Sample.model_validate(sample) for sample in samples],
-                views=[View.model_validate(view) for view in views(model, tokenizer, list(self.passage))],
+                views=[View.model_validate(view) for view in plot_model(model, tokenizer, list(self.passage))],
             )
         ]
 

@@ -6,12 +6,12 @@ from typing import Any, final
 import torch
 
 from seqloom.core.statistics import Difference, mean, mean_of
+from seqloom.studies.candidate_cell import Trained
+from seqloom.studies.candidates import Candidate
 from seqloom.studies.columns import STATISTICS
-from seqloom.studies.contender_cell import Trained
-from seqloom.studies.contenders import Contender
-from seqloom.studies.portrait import Portrait
 from seqloom.studies.race import Times
 from seqloom.studies.results import Results
+from seqloom.studies.samples import Samples
 from seqloom.training.config import RunConfig
 
 Values = dict[str, Any]
@@ -19,22 +19,22 @@ Values = dict[str, Any]
 
 @final
 @dataclass
-class Entry:
+class CandidateValues:
     """A contender with its rows."""
 
-    contender: Contender
+    contender: Candidate
     config: RunConfig
     results: Results
 
     @property
     def runs(self) -> list[Trained]:
         """The runs that were trained to their end without a NaN loss."""
-        return [row for row in self._trained if row.failed is None]
+        return [row for row in self._trained_runs if row.failed is None]
 
     @property
-    def failed(self) -> str | None:
+    def failure(self) -> str | None:
         """The reason why the contender has no values: a loss became NaN, or every run failed. None where it has."""
-        diverged = next((row.failed for row in self._trained if row.failed is not None), None)
+        diverged = next((row.failed for row in self._trained_runs if row.failed is not None), None)
         if diverged is not None or self.runs:
             return diverged
         prefix = f"{self.contender.name}/seed-"
@@ -46,9 +46,9 @@ class Entry:
         return {mixer.kind for mixer in self.config.model.mixers} or {self.config.model.kind}
 
     @property
-    def portrait(self) -> Portrait | None:
-        """The row of `portrait` for its first trained model; None where there is none."""
-        return next((row for row in self.results.of(Portrait) if row.contender == self.contender.name), None)
+    def samples(self) -> Samples | None:
+        """The row of `samples` for its first trained model; None where there is none."""
+        return next((row for row in self.results.of(Samples) if row.contender == self.contender.name), None)
 
     @property
     def times(self) -> Times | None:
@@ -56,7 +56,7 @@ class Entry:
         return next((row for row in self.results.of(Times) if row.contender == self.contender.name), None)
 
     @property
-    def _trained(self) -> list[Trained]:
+    def _trained_runs(self) -> list[Trained]:
         return [row for row in self.results.of(Trained) if row.contender == self.contender.name]
 
 
@@ -76,7 +76,7 @@ def _mean(values: list[float | None]) -> float | None:
     return mean(present) if len(present) == len(values) else None
 
 
-def table_values(entry: Entry, difference: Difference | None) -> Values:
+def table_values(entry: CandidateValues, difference: Difference | None) -> Values:
     """The values of the table's columns, of which the baseline and comparisons of one seed lack some (None)."""
     rows = [quality(run) for run in entry.runs]
     estimate = difference and difference.estimate
@@ -88,7 +88,7 @@ def table_values(entry: Entry, difference: Difference | None) -> Values:
         difference and difference.smallest,
     )
     parameters, operations = size_and_operations(entry.config)
-    times, portrait = entry.times, entry.portrait
+    times, portrait = entry.times, entry.samples
     grammar = {name: getattr(portrait, name) for name in ("grammatical", "agreeing")} if portrait else {}
     return {
         **{name: _mean([row[name] for row in rows]) for name in rows[0]},

@@ -9,11 +9,11 @@ import torch
 from seqloom.analysis.match import match
 from seqloom.analysis.measure import Timing
 from seqloom.analysis.sizes import size_of
-from seqloom.data.noise import noise
+from seqloom.data.random_texts import random_text
 from seqloom.models.decoder import DecoderConfig
-from seqloom.studies import clock as module
-from seqloom.studies.clock import clock
-from seqloom.studies.noise import training_step
+from seqloom.studies import match_time as module
+from seqloom.studies.match_time import match_time
+from seqloom.studies.random_batches import training_step
 from seqloom.training.config import TrainConfig
 
 TINY = {"vocab": 40, "dim": 16, "depth": 2, "context": 8, "ffn": 64}
@@ -66,7 +66,7 @@ def affine(aim: float, floor: float, slope: float, by: str = "ffn") -> Formula:
 @pytest.mark.parametrize("aim", [60, 100, 164, 170, 400, 5000])
 def test_the_crossing_is_found(times: Callable[[Formula], Times], aim: float) -> None:
     fake = times(affine(aim, 50, 1.0))
-    result = match(ME, ATTENTION, equal="time", row=clock(ME, ATTENTION, "ffn", TRAINING, repeats=5))
+    result = match(ME, ATTENTION, equal="time", row=match_time(ME, ATTENTION, "ffn", TRAINING, repeats=5))
     assert result.after == pytest.approx(aim - 50, rel=0.05, abs=1)
     assert result.config == ME.with_ffn_width(result.after)
     assert abs(result.difference) < 0.02
@@ -79,7 +79,7 @@ def test_the_crossing_is_found(times: Callable[[Formula], Times], aim: float) ->
 @pytest.mark.slow
 def test_a_curve_is_found_in_a_few_tries(times: Callable[[Formula], Times]) -> None:
     times(lambda config: 80.0 if config == ATTENTION else 5 + 0.002 * config.ffn_width**1.7)
-    assert abs(match(ME, ATTENTION, equal="time", row=clock(ME, ATTENTION, "ffn", TRAINING)).difference) <= 0.05
+    assert abs(match(ME, ATTENTION, equal="time", row=match_time(ME, ATTENTION, "ffn", TRAINING)).difference) <= 0.05
 
 
 @pytest.mark.slow
@@ -89,7 +89,7 @@ def test_a_curve_is_found_in_a_few_tries(times: Callable[[Formula], Times]) -> N
 def test_depth_and_dim_move_as_they_may(times: Callable[[Formula], Times], by: Any, aim: float, after: int) -> None:
     config = decoder([{"kind": "me"}, {"kind": "attention", "heads": 4}], depth=2)
     times(affine(aim, 1, 1.0, by))
-    result = clock(config, ATTENTION, by, TRAINING)
+    result = match_time(config, ATTENTION, by, TRAINING)
     assert all(size % (2 if by == "depth" else 4) == 0 for size in result.sizes)
     assert result.nearest == after
 
@@ -108,7 +108,7 @@ def test_a_size_with_a_chance_time_is_measured_again(
                 for name, time in result.items()}  # fmt: skip
 
     monkeypatch.setattr(module, "race", race)
-    result = clock(ME, ATTENTION, "ffn", TRAINING, repeats=7)
+    result = match_time(ME, ATTENTION, "ffn", TRAINING, repeats=7)
     assert len(result.sizes[result.nearest].ratio.times) == 14
     assert result.sizes[result.nearest].ratio.median == pytest.approx(1.5, rel=0.05)
     with pytest.raises(ValueError, match="time it again with more repeats"):
@@ -117,7 +117,7 @@ def test_a_size_with_a_chance_time_is_measured_again(
 
 def test_slower_at_every_size(times: Callable[[Formula], Times]) -> None:
     times(affine(60, 100, 1.0))
-    result = clock(ME, ATTENTION, "ffn", TRAINING)
+    result = match_time(ME, ATTENTION, "ffn", TRAINING)
     assert min(result.sizes) == 1
     with pytest.raises(ValueError, match=r"^me is slower than attention even at ffn 1: .* 68\.333% above the "):
         match(ME, ATTENTION, equal="time", row=result)
@@ -133,21 +133,21 @@ def test_quicker_at_every_size_that_has_room(
     times(affine(6000, 100, 1.0))
     monkeypatch.setattr(module, "require_room", room)
     with pytest.raises(ValueError, match=r"^me is quicker than attention even at ffn 256: "):
-        match(ME, ATTENTION, equal="time", row=clock(ME, ATTENTION, "ffn", TRAINING))
+        match(ME, ATTENTION, equal="time", row=match_time(ME, ATTENTION, "ffn", TRAINING))
 
 
 def test_nothing_is_timed_before_the_arguments_are_checked(times: Callable[[Formula], Times]) -> None:
     fake = times(affine(60, 50, 1.0))
     for config, repeats, message in ((ME, 0, "repeats must be"), (decoder({"kind": "me"}, context=9), 5, "context")):
         with pytest.raises(ValueError, match=message):
-            clock(config, ATTENTION, "ffn", TRAINING, repeats=repeats)
+            match_time(config, ATTENTION, "ffn", TRAINING, repeats=repeats)
     assert fake.raced == []
 
 
 @pytest.mark.slow
 def test_real_steps_leave_complete_times() -> None:
     before = torch.get_rng_state()
-    result = clock(ME, ATTENTION, "ffn", TRAINING, repeats=1)
+    result = match_time(ME, ATTENTION, "ffn", TRAINING, repeats=1)
     assert torch.equal(torch.get_rng_state(), before)
     assert {1, 64} <= set(result.sizes)
     assert all(min(size.seconds.times) > 0 for size in result.sizes.values())
@@ -156,7 +156,7 @@ def test_real_steps_leave_complete_times() -> None:
 
 
 def test_a_step_trains_on_noise() -> None:
-    tokens = noise(8, 40)
+    tokens = random_text(8, 40)
     assert len(tokens) == 2**16 + 8
     assert sorted(set(tokens.ids.tolist())) == list(range(40))
     step = training_step(ME, TRAINING)

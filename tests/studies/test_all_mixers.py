@@ -9,11 +9,11 @@ from seqloom.cli import command
 from seqloom.mixers import kinds
 from seqloom.report.comparison import Comparison
 from seqloom.report.page import write
-from seqloom.studies import everyone as module
+from seqloom.studies import all_mixers as module
 from seqloom.studies import study as experiment
+from seqloom.studies.all_mixers import all_mixers, fitting
+from seqloom.studies.candidates import Candidate, parse_candidate
 from seqloom.studies.compare import Compare
-from seqloom.studies.contenders import Contender, contender
-from seqloom.studies.everyone import everyone, fitting
 from seqloom.studies.limitations import limitations
 from seqloom.training.losses import NotFinite
 from seqloom.training.objectives import probe as objectives
@@ -22,7 +22,7 @@ from tests.kinds import CAUSAL
 from tests.studies.comparing import SMALL, compare
 
 SOURCE = ["data.source=stories:30:0"]
-WILD = Contender("wild", ("model.mixer={kind: me}", "training.lr=1e30"))
+WILD = Candidate("wild", ("model.mixer={kind: me}", "training.lr=1e30"))
 THREE = {name: kinds()[name] for name in ("attention", "me", "linear")}
 
 
@@ -35,7 +35,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_every_kind_is_a_contender_with_its_defaults() -> None:
-    result = everyone(["mamba:state_dim=4", "rwkv", "attention:heads=32"])
+    result = all_mixers(["mamba:state_dim=4", "rwkv", "attention:heads=32"])
     assert [each.name for each in result] == [*CAUSAL, "attention-heads=32", "mamba-state_dim=4"]
     assert "identity" in CAUSAL, "which sees no other token"
     for each in result[: len(CAUSAL)]:
@@ -45,13 +45,13 @@ def test_every_kind_is_a_contender_with_its_defaults() -> None:
 
 @pytest.mark.slow
 def test_a_mixer_without_enough_memory_is_left_out_with_the_reason() -> None:
-    fit, left_out = fitting(everyone(), "tiny", [*SOURCE, "model.dim=6"])
+    fit, left_out = fitting(all_mixers(), "tiny", [*SOURCE, "model.dim=6"])
     assert {"attention", "attention-heads=32", "retention"} <= left_out.keys()
     assert {"she", "s5"} <= {each.name for each in fit}
-    assert len(fit) + len(left_out) == len(everyone())
+    assert len(fit) + len(left_out) == len(all_mixers())
     assert "dim 6 is not divisible by heads 32" in left_out["attention-heads=32"]
     large = ["model.dim=4096", "model.depth=50", "model.context=500"]  # matrices of SHE's, not vectors of HE's
-    fit, left_out = fitting([contender("she"), contender("me")], "tiny", [*SOURCE, *large])
+    fit, left_out = fitting([parse_candidate("she"), parse_candidate("me")], "tiny", [*SOURCE, *large])
     assert "of memory, and" in left_out["she"]
     assert [each.name for each in fit] == ["me"]
 
@@ -67,13 +67,13 @@ def test_a_mixer_without_enough_memory_is_left_out_with_the_reason() -> None:
 )
 def test_what_was_asked_for_must_fit(named: list[str], changes: list[str], says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        fitting(everyone(named), "tiny", [*SOURCE, *changes], named=named)
+        fitting(all_mixers(named), "tiny", [*SOURCE, *changes], named=named)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clocks")
 def test_a_mixer_that_cannot_be_trained_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    two = [contender("attention:heads=2"), WILD]
+    two = [parse_candidate("attention:heads=2"), WILD]
 
     def every(left_out: dict[str, str]) -> Comparison:
         out, probes = tmp_path / "all", ["parity"]
@@ -124,7 +124,7 @@ def test_without_a_mixer_that_can_be_trained_there_is_no_comparison(tmp_path: Pa
 @pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clocks")
 def test_what_is_not_asked_for_is_not_there(tmp_path: Path) -> None:
-    comparison = compare([contender("me")], "tiny", SMALL, tmp_path)
+    comparison = compare([parse_candidate("me")], "tiny", SMALL, tmp_path)
     assert "left_out" not in json.loads((tmp_path / "comparison.json").read_text())
     assert comparison.probe_batches is None
     assert not (tmp_path / "probes").exists()
@@ -132,7 +132,7 @@ def test_what_is_not_asked_for_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_probe_that_a_mixer_cannot_take_has_no_value() -> None:
-    two = [contender("attention:heads=5"), contender("me")]
+    two = [parse_candidate("attention:heads=5"), parse_candidate("me")]
     study = Compare(two, "tiny", SMALL, probes=["parity"], probe_batches=2)
     assert [cell.mixer for cell in study._probes()] == ["me"]
     assert "heads 5" in study.probes_left_out["attention-heads=5", "parity"]

@@ -34,7 +34,7 @@ class Trained(Row):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class ContenderCell(RunCell):
+class CandidateCell(RunCell):
     """A contender trained from one seed."""
 
     schema: ClassVar = Trained
@@ -81,7 +81,7 @@ def last_tenth(batches: int) -> int:
     return max(1, batches // 10)
 
 
-def trained_run(runs: Sequence[ContenderCell], results: Results) -> ContenderCell | None:
+def trained_run(runs: Sequence[CandidateCell], results: Results) -> CandidateCell | None:
     """A contender's first run that is or will be trained to its end; None where a loss became NaN, or all failed."""
     not_failed = []
     for run in runs:

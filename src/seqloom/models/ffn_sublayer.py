@@ -9,7 +9,7 @@ from typing_extensions import override
 from seqloom.mixers.base import PackedMixer
 
 
-class Channel(PackedMixer):
+class FFNSublayer(PackedMixer):
     """A causal mixer that follows the layer's own mixer."""
 
     def init(self) -> None:

@@ -12,13 +12,13 @@ EXAMPLES = 64
 """texts with a label, pairs, or episodes"""
 
 
-def noise(context: int, vocab: int, tokens: int = 2**16) -> Tokens:
+def random_text(context: int, vocab: int, tokens: int = 2**16) -> Tokens:
     """A text of `tokens` uniform random ids and one window more."""
     ids = np.random.default_rng(0).integers(vocab, size=tokens + context, dtype=id_type(vocab))
     return Tokens(ids, np.zeros(1, np.int64), np.full(1, len(ids)))
 
 
-def labelled_noise(context: int, vocab: int, texts: int) -> Tokens:
+def random_examples(context: int, vocab: int, texts: int) -> Tokens:
     """Examples of `texts` random texts each, which fill the context and have one label."""
     length = (context - 1) // texts
     ids = np.random.default_rng(0).integers(1, max(vocab, 2), size=(EXAMPLES * texts, length), dtype=id_type(vocab))
@@ -28,7 +28,7 @@ def labelled_noise(context: int, vocab: int, texts: int) -> Tokens:
     return Tokens(ids.reshape(-1), starts, np.full(count, length), np.zeros(count // texts, np.int64), texts)
 
 
-def episodes_of_noise(environment: Environment, steps: int) -> Episodes:
+def random_episodes(environment: Environment, steps: int) -> Episodes:
     """Episodes of `steps` random states and actions each."""
     draws = np.random.default_rng(0)
     count = EXAMPLES * steps

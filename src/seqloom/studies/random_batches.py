@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from itertools import count
 
-from seqloom.core.device import chosen
+from seqloom.core.device import choose_device
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.recording import takes_graphs
 from seqloom.training.captured import chosen_steps
@@ -18,19 +18,19 @@ from seqloom.training.step import Learner
 def training_step(model: ModelConfig, training: TrainConfig) -> Callable[[], object]:
     """A function that does one training step on noise, as a training runs it: batch, forward, backward, optimizer.
 
-    ValueError as `noise_updates`.
+    ValueError as `random_updates`.
     """
-    steps, numbers = chosen_steps(noise_updates(model, training), None, lambda line: None), count()
+    steps, numbers = chosen_steps(random_updates(model, training), None, lambda line: None), count()
     return lambda: steps(next(numbers))
 
 
-def noise_updates(model: ModelConfig, training: TrainConfig) -> Updates:
+def random_updates(model: ModelConfig, training: TrainConfig) -> Updates:
     """The steps of a training on noise, which `training.captured.chosen_steps` captures where a run is captured.
 
     ValueError where the model does not fit into memory or the device does not exist.
     """
-    objective = training.objective.build_on_noise(model, training.batch)
-    device = chosen(training.device)
+    objective = training.objective.build_on_random(model, training.batch)
+    device = choose_device(training.device)
     require_room(model, device, training)
     training = resolve_precision(training, device, None)
     initialized = model.build().to(device, training.dtype).train()
