@@ -6,14 +6,13 @@ Indicators, not limits: no line is joined and no docstring shortened for them.
 """
 
 import ast
-import re
 import subprocess
 import sys
 from pathlib import Path
 
+from tests.participles import participles
+
 ROOT = Path(__file__).resolve().parents[1]
-PARTICIPLE = re.compile(r"^_?[a-z]+(ed|wn|nt|lt|ld|ht|en|ne)$")
-"""a name that is a participle alone, such as `drawn` or `joined`; some nouns match too"""
 MIXER = """
 import sys, seqloom
 seqloom.mixer("he", dim=16, context=8)
@@ -37,12 +36,6 @@ def statements(folder: Path) -> int:
     return sum(not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)) for node in nodes)
 
 
-def participles(folder: Path) -> int:
-    """The functions whose name is one word that looks like a participle."""
-    functions = (node for tree in trees(folder) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
-    return sum(bool(PARTICIPLE.match(function.name)) for function in functions)
-
-
 def mixer_imports() -> int:
     """The modules of ours that a first mixer loads, in a process of its own."""
     done = subprocess.run([sys.executable, "-c", MIXER], capture_output=True, text=True, check=True, cwd=ROOT)
@@ -61,7 +54,7 @@ def report() -> str:
         "tests, lines": lines(tests),
         "ops, folders and files at its top": len(ops),
         "modules imported by seqloom.mixer('he')": mixer_imports(),
-        "functions named by one participle (about)": participles(library) + participles(studies),
+        "functions named by a participle alone": len(participles(library)) + len(participles(studies)),
     }
     return "\n".join(f"{name:45} {figure:>8,}" for name, figure in figures.items())
 
