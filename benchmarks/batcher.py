@@ -60,8 +60,8 @@ def main():
     """A row for each mixer."""
     words = argparse.ArgumentParser(prog="batcher.py", description=__doc__.splitlines()[0])
     words.add_argument("--tokens", type=int, default=100)
+    gate("tests/generation/test_batcher.py", "tests/contract/test_rows.py")
     given = words.parse_args()
-    gate("tests/generation/test_generation_batcher.py", "tests/contract/test_rows.py")
     torch.set_num_threads(1)
     rows = []
     for kind in KINDS:

@@ -147,7 +147,6 @@ SAMPLING = [
     writes("beams-drawn", "--beams 2 --top-p 0.6", "does not sample", "leave out --top-p"),
     writes("beams-absent", "--best 3", "--best needs a beam search", "--beams 4"),
     writes("option", "--temprature 1", "--temprature", "--temperature"),
-    writes("extra", "more", "unexpected extra argument"),
 ]
 
 RUNS = [

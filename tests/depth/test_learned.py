@@ -18,7 +18,7 @@ from seqloom.data.tokens import Tokens
 from seqloom.depth.classifier import LayerPredictions, layer_predictions
 from seqloom.depth.learned import Learned, LearnedConfig
 from seqloom.depth.store import NAME, WEIGHTS, open_exits, save_exits
-from seqloom.generation.exits import Exits, confidence
+from seqloom.generation.exits import Exiting, Exits, confidence
 from seqloom.runs.state import model_hash
 from seqloom.training.exit_fitting import fit_exits
 
@@ -125,8 +125,10 @@ def test_a_text_by_a_learned_measure() -> None:
     with torch.no_grad():
         sure.bias.copy_(torch.tensor([-20.0, 20.0]))
     exits = Exits(threshold=0.5, by=sure, decay=0.0, most=9)
-    assert len(list(seqloom.generate(deep, [1, 2], exits, max_tokens=9))) == 9
-    assert exits.depth == 2.0, "never after the first layer, always after the second"
+    text = seqloom.generate(deep, [1, 2], exits, max_tokens=9)
+    assert len(list(text)) == 9
+    assert isinstance(text.counts, Exiting)
+    assert text.counts.depth == 2.0, "never after the first layer, always after the second"
 
 
 def test_it_is_saved_and_opened(tmp_path: Path) -> None:

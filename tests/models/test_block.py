@@ -113,4 +113,4 @@ def test_a_block_is_called_alone() -> None:
     call = ForwardVerb().call(0)
     h = x + block.mixer(block.norm_1(x))
     torch.testing.assert_close(block(x, call), h + block.ffn_sublayer(block.norm_2(h)))
-    assert (call.state, dict(call.extras.losses)) == ((), {})
+    assert (call.record.state, dict(call.record.extras.losses)) == ((), {})

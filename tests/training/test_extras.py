@@ -94,7 +94,7 @@ def gradients(model: Decoder, ids: Tensor, recompute: bool) -> list[Tensor]:
     for number, block in enumerate(model.blocks):
         call = verb.call(number)
         x = checkpoint(block, x, call, use_reentrant=False) if recompute else block(x, call)
-        total = total + call.extras.losses["balance"]
+        total = total + call.record.extras.losses["balance"]
     actual = torch.autograd.grad(total + x.square().mean(), list(model.layers.parameters()))
     return list(actual)
 
