@@ -50,6 +50,11 @@ def report_failure(line: str) -> None:
         json.dump({"message": report}, file)
 
 
+def local_size() -> int:
+    """The number of processes on this machine that were launched together."""
+    return _number("LOCAL_WORLD_SIZE", 1, size()) if size() > 1 and "LOCAL_WORLD_SIZE" in os.environ else size()
+
+
 def require_address() -> None:
     """ValueError unless the environment says where the processes meet: MASTER_ADDR, and the port MASTER_PORT."""
     for name in ("MASTER_ADDR", "MASTER_PORT"):

@@ -18,7 +18,7 @@ from seqloom.training.objectives.next_token import NextTokenConfig
 from seqloom.training.schedules import AnySchedule, Constant
 from seqloom.training.stages import LARGEST, MOST, Stage, require_whole
 
-FREE = ("batches", "save_every", "evaluate_every", "device", "timeout")
+FREE = ("batches", "save_every", "evaluate_every", "device", "timeout", "shard", "reshard", "offload")
 """training settings that do not change a step's result, so that a run may go on under others; `batches` does change it
 under a schedule or an objective that uses the length of the run"""
 
@@ -60,6 +60,20 @@ class TrainConfig(Config):
         le=LARGEST,
         description="pieces in which each row is read, one after the other: the same gradients, for the memory of one "
         "piece and one more forward; for mixers whose state has a constant size",
+    )
+    shard: Literal["none", "fsdp", "hybrid"] = Field(
+        "none",
+        description="with several processes: fsdp divides weights, gradients and optimizer state among them; hybrid "
+        "among those of one machine, and every machine has all",
+    )
+    reshard: bool = Field(
+        True, description="with shard: the weights of a layer are freed between its forward and its backward"
+    )
+    offload: bool = Field(False, description="with shard: a GPU's part of weights and optimizer state lies on the CPU")
+    policy: Literal["autocast", "weights"] = Field(
+        "autocast",
+        description="with shard and precision=bf16: weights gathers every weight in bf16 and sums gradients in "
+        "float32; autocast converts in each product",
     )
     compile: bool = Field(
         False,
@@ -105,7 +119,7 @@ class TrainConfig(Config):
     )
     later: ClassVar = (
         *("schedule", "optimizer", "decay", "objective", "stages", "memory", "through", "begin", "vectors"),
-        *("graph", "recompute", "pieces"),
+        *("graph", "recompute", "pieces", "shard", "reshard", "offload", "policy"),
     )
 
     @property
@@ -115,7 +129,8 @@ class TrainConfig(Config):
 
     def autocast(self, device: torch.device) -> AbstractContextManager[object]:
         """The context in which a training step calls the model on this device."""
-        return torch.autocast(device.type, dtype=torch.bfloat16) if self.precision == "bf16" else nullcontext()
+        converts = self.precision == "bf16" and self.policy == "autocast"
+        return torch.autocast(device.type, dtype=torch.bfloat16) if converts else nullcontext()
 
     @field_validator("betas", mode="before")
     @classmethod
@@ -203,7 +218,7 @@ class RunConfig(Config):
         changes_result = {"batches"} if uses_length else set()
         for name in FREE:
             if name not in changes_result:
-                del settings["training"][name]
+                settings["training"].pop(name, None)
         settings["data"].pop("source")
         settings["data"].pop("tokenizer", None)  # a path; `tokenizer` below is its content
         settings["data"]["identity"] = text

@@ -25,6 +25,7 @@ from torch.distributed.rendezvous import rendezvous
 from seqloom.core import launch
 from seqloom.training.attempt import agree_on_attempt
 from seqloom.training.config import RunConfig, TrainConfig
+from seqloom.training.divided import whole
 from seqloom.training.group import Group
 
 
@@ -107,7 +108,7 @@ def digest(module: nn.Module) -> str:
     """sha256 of all parameters and buffers of a module."""
     result = sha256()
     for tensor in module.state_dict().values():
-        result.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        result.update(whole(tensor).detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return result.hexdigest()
 
 

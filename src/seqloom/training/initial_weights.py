@@ -17,6 +17,7 @@ from seqloom.runs.checkpoint import Checkpoint, peek
 from seqloom.runs.code import changed_kinds, changed_words, codes, of_meta
 from seqloom.runs.layout import find_run
 from seqloom.runs.model import config_of
+from seqloom.training.divided import like
 
 SHOWN = 5
 """how many names of a list are printed"""
@@ -38,7 +39,7 @@ def copy_weights(model: Model, folder: str, say: Say) -> None:
     weights = model.state_dict()
     copied = _agreeing(weights, saved_weights)
     for name in copied:
-        weights[name].copy_(saved_weights[name])
+        weights[name].copy_(like(saved_weights[name], weights[name]))
     new = _list_names(weights.keys() - set(copied))
     unused = _list_names(saved_weights.keys() - set(copied))
     notes = [f"; new here: {new}" if new else "", f"; not taken: {unused}" if unused else ""]

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.core.model import Model
+from seqloom.training.divided import part
 from seqloom.training.group import Group
 
 
@@ -66,7 +67,7 @@ def require_finite(model: nn.Module, step: int, held_out: float | None = None) -
     if held_out is not None and not math.isfinite(held_out):
         raise NotFinite(_stop_message(step, f"the held-out loss is {held_out}", model))
     for name, parameter in model.named_parameters():
-        if not bool(torch.isfinite(parameter).all()):
+        if not bool(torch.isfinite(part(parameter)).all()):
             raise NotFinite(_stop_message(step, f"the weight {name} is not finite", model))
 
 

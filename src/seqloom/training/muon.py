@@ -1,6 +1,9 @@
-"""Muon with its learning rate on the device: torch's would read it there, which a captured step cannot.
+"""Muon where torch's does not serve: with its learning rate on the device, or on matrices that are divided.
 
     m ← μ m + (1 - μ) g,   p ← (1 - ηλ) p - 0.2 η √max(A, B) · O((1 - μ) g + μ m)       p (A, B); O: `orthogonal`
+
+torch's reads a rate on the device, which a captured step cannot, and orthogonalizes each part of a divided matrix by
+itself. Here the direction is gathered, and matrix n of a divided model is orthogonalized by rank n mod R alone.
 
 Source: as `seqloom.training.optimizers`; the same equation, in the settings and on the memory of torch's optimizer.
 """
@@ -8,9 +11,12 @@ Source: as `seqloom.training.optimizers`; the same equation, in the settings and
 import math
 
 import torch
+import torch.distributed as dist
 from jaxtyping import Float
 from torch import Tensor
 from torch.optim import Muon
+
+from seqloom.training.divided import like, whole
 
 
 @torch.no_grad()
@@ -34,6 +40,29 @@ def update_on_device(part: Muon, flag: Tensor | None) -> None:
             changed = parameter * (1 - group["lr"] * group["weight_decay"]) - size * direction.to(parameter.dtype)
             for place, value in ((memory["momentum_buffer"], averaged), (parameter, changed)):
                 place.copy_(value if flag is None else torch.where(flag == 1, place, value))
+
+
+@torch.no_grad()
+def update_divided(part: Muon) -> None:
+    """One step of `part`, whose parameters are divided among processes."""
+    number = 0
+    for group in part.param_groups:
+        for parameter in group["params"]:
+            if parameter.grad is None:
+                continue
+            memory = part.state[parameter]
+            if "momentum_buffer" not in memory:
+                memory["momentum_buffer"] = torch.zeros_like(parameter.grad)
+            memory["momentum_buffer"].lerp_(parameter.grad, 1 - group["momentum"])
+            direction = whole(parameter.grad.lerp(memory["momentum_buffer"], group["momentum"]))
+            owner = number % dist.get_world_size()
+            if dist.get_rank() == owner:
+                options = (group["ns_coefficients"], group["ns_steps"], group["eps"])
+                direction = orthogonal(direction, *options).to(direction.dtype).contiguous()
+            dist.broadcast(direction, owner)
+            size = 0.2 * math.sqrt(max(parameter.shape)) * group["lr"]
+            parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(size * like(direction, parameter))
+            number += 1
 
 
 def orthogonal(

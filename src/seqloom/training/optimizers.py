@@ -22,7 +22,8 @@ from torch.optim import SGD, AdamW, Muon
 
 from seqloom.core.roles import roles
 from seqloom.training.config import TrainConfig
-from seqloom.training.muon import update_on_device
+from seqloom.training.divided import any_divided, like
+from seqloom.training.muon import update_divided, update_on_device
 
 _MEMORY: dict[type[torch.optim.Optimizer], frozenset[str]] = {
     AdamW: frozenset({"step", "exp_avg", "exp_avg_sq"}),
@@ -63,6 +64,8 @@ class Optimizer:
         for part in self.parts:
             if isinstance(part, Muon) and isinstance(part.param_groups[0]["lr"], Tensor):
                 update_on_device(part, self._flag)
+            elif isinstance(part, Muon) and any_divided(_parameters(part)):
+                update_divided(part)
             else:
                 part.step()
 
@@ -130,7 +133,9 @@ class Optimizer:
                     raise ValueError(_describe_unknown(f"{name}.{entry}", tensor))
             if set(entries) != _MEMORY[type(part)]:
                 raise ValueError(f"the optimizer's memory of {name} is only {', '.join(sorted(entries))}")
-            state[number] = entries
+            state[number] = {
+                entry: tensor if entry == "step" else like(tensor, parameter) for entry, tensor in entries.items()
+            }
         return state
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, final
 
 from seqloom.core.objective import Batch, Row
@@ -19,6 +20,7 @@ from seqloom.training.compilable import COMPILED, why_uncompiled
 from seqloom.training.config import RunConfig
 from seqloom.training.counting import Counting
 from seqloom.training.distributed import Unwritten, digest
+from seqloom.training.divided import gather, like_each
 from seqloom.training.drift import backends_of, require_undrifted, surroundings, threads_of
 from seqloom.training.group import Group
 from seqloom.training.initial_weights import copy_weights
@@ -144,7 +146,7 @@ class Session:
 
     def evaluate(self, rows: Metrics | Unwritten) -> None:
         """Scores the model on data that is never trained on; every process does, and rank 0's score is that of all."""
-        score_here = self.learner.objective.score(self.learner.model, self.held_out)
+        score_here = self.learner.call(lambda: self.learner.objective.score(self.learner.model, self.held_out))
         score = self.group.of_main(lambda: score_here)
         require_finite(self.learner.model, self.step, score["held_out"])
         self._record(rows, {"step": self.step, **score, **self._throughput.memory()})
@@ -157,12 +159,13 @@ class Session:
         model, objective = self.learner.model, self.learner.objective
         require_finite(model, self.step)
         require_finite(objective, self.step)
-        if isinstance(rows, Unwritten):
-            return
-        rows.sync()  # the rows reach the disk before the checkpoint that counts them
         optional = {"objective": objective.state_dict(), "carried": self.updates.carried_state}
         tensors = {"model": model.state_dict(), "optimizer": self.optimizer.tensors()}
         tensors |= {group: named for group, named in optional.items() if named}
+        tensors = {group: gather(named, keep=self.group.main) for group, named in tensors.items()}
+        if isinstance(rows, Unwritten):
+            return
+        rows.sync()  # the rows reach the disk before the checkpoint that counts them
         around = dict(self.surroundings)
         if self.updates.graph != "none":
             around["graph"] = self.updates.graph
@@ -224,7 +227,7 @@ class Session:
 
     def _check(self) -> str:
         """The objective's note on the model as it is now; whether it is solved is decided by rank 0."""
-        check = self.learner.objective.check(self.learner.model, self.step)
+        check = self.learner.call(lambda: self.learner.objective.check(self.learner.model, self.step))
         if check is None:
             return ""
         self.solved = self.group.of_main(lambda: check.solved)
@@ -233,9 +236,11 @@ class Session:
     def _take_up(self, saved: checkpoint.Checkpoint) -> None:
         """Restores model, objective, optimizer, carried state and step from a checkpoint."""
         objective = self.learner.objective
-        fill(self.learner.model, saved)
-        if objective.state_dict():
-            fill(objective, saved, "objective")
+        for group, module in (("model", self.learner.model), ("objective", objective)):
+            weights = module.state_dict()
+            if weights or group == "model":
+                tensors = like_each(saved.tensors.get(group, {}), weights)
+                fill(module, replace(saved, tensors={**saved.tensors, group: tensors}), group)
         self.optimizer.load(saved.tensors["optimizer"])
         self.updates.carry(saved.tensors.get("carried", {}))
         self.step = saved.step

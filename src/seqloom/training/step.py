@@ -19,6 +19,7 @@ from seqloom.core.mixer import Mixer
 from seqloom.core.objective import Batch, Carried, Objective, Pass
 from seqloom.training.compilable import why_uncompiled
 from seqloom.training.config import TrainConfig
+from seqloom.training.divided import any_divided, whole
 from seqloom.training.group import Group
 from seqloom.training.losses import Losses
 from seqloom.training.optimizers import Optimizer
@@ -43,6 +44,10 @@ class Learner(nn.Module):
         self.model = model
         self.objective = objective
         self._in_pieces = InPieces(model, pieces) if pieces > 1 else None
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Calls what uses the model outside of a training step; a divided model has its weights at hand inside."""
+        return function()
 
     @override
     def forward(self, batch: Batch, carried: Carried) -> Pass:
@@ -99,7 +104,8 @@ class Step:
             loss = self._total(result, divisor, losses)
             statistics = add_statistics(statistics, result.extras.statistics)
             (loss / divisor if divisor != 1 else loss).backward()
-        self._group.sum_gradients(self._learner.parameters())
+        if not any_divided(self._learner.parameters()):  # else the backward has summed them
+            self._group.sum_gradients(self._learner.parameters())
         losses.add_norm(self._clip())
         admitted = admit(losses)
         self._optimizer.update()
@@ -123,7 +129,7 @@ class Step:
             norm = torch.nn.utils.get_total_norm(gradients)
             if self._config.clip is not None:
                 torch.nn.utils.clip_grads_with_norm_(parameters, self._config.clip, norm)
-            norms.append(norm)
+            norms.append(whole(norm))
         return torch.stack(norms).norm()
 
     def _run(self, part: Batch) -> Pass:

@@ -32,6 +32,7 @@ from seqloom.training.memory import keep_freed_memory
 from seqloom.training.preparation import identity, learner_of, prepare_run
 from seqloom.training.session import Session
 from seqloom.training.signals import Stop
+from seqloom.training.step import Learner
 from seqloom.training.trackers import flatten_settings, require_trackers, track_rows
 
 
@@ -111,7 +112,7 @@ def turns(
             tokenizer = None if corpus is None else tokenizer_digest(corpus.tokenizer.json)
             initial_weights.require(config.model, config.training.begin, tokenizer)
     with lock(folder) if group.main else nullcontext(), use(**config.backends), ExitStack() as stack:
-        learner = learner_of(config, corpus)
+        learner = _learner(config, corpus, group)
         with group.main_first():
             run = _open_run(folder, config, corpus) if group.main else Run(folder)
         keep_freed_memory(say)  # after all that is refused, whose error stays the only line
@@ -146,6 +147,17 @@ def turns(
     summary = "" if score is None else learner.objective.summary(score)
     asked = None if session.has_ended else stop.asked
     return Outcome(run, learner.eval().model, corpus, first, session.step, asked, stop.asked, score, summary)
+
+
+def _learner(config: RunConfig, corpus: Corpus | None, group: Group) -> Learner:
+    """The learner of a run; of several processes each has its part of it, where the run is to be divided."""
+    divides = {"training": {name: getattr(config.training, name) for name in ("shard", "reshard", "offload")}}
+    group.require_same(identity(config, corpus) | divides)  # before the first tensor travels
+    if config.training.shard == "none" or group.size == 1:
+        return learner_of(config, corpus)
+    from seqloom.training.sharding import divided_learner  # which imports torch's FSDP2
+
+    return divided_learner(config, corpus, group)
 
 
 def _as_stored(config: RunConfig, run: Run, say: Say) -> RunConfig:

@@ -1,4 +1,4 @@
-"""What a model that counts, a training with a memory and one in pieces ask of the settings of a run."""
+"""What a model that counts, and trainings with a memory, in pieces or divided, ask of the settings of a run."""
 
 from typing import TYPE_CHECKING
 
@@ -71,3 +71,23 @@ def require_whole_rows(run: "RunConfig") -> None:
     for name, is_set in conflicts.items():
         if is_set:
             raise ValueError(f"training.pieces reads windows of text in pieces, without {name}: choose one")
+
+
+def require_shardable(run: "RunConfig") -> None:
+    """Raises ValueError, in one line, for settings that do not fit a model that is divided among processes."""
+    training = run.training
+    if training.shard == "none":
+        for name in ("reshard", "offload", "policy"):
+            if getattr(training, name) != type(training).model_fields[name].default:
+                raise ValueError(f"training.{name} is of a model that is divided: set training.shard=fsdp as well")
+        return
+    conflicts = {
+        f"model.kind={run.model.kind}, which counts": run.model.fits,
+        "training.graph=capture": training.graph == "capture",
+        "training.compile": training.compile,
+        "training.pieces": training.pieces > 1,
+        "model.sublayers=reversible": getattr(run.model, "sublayers", "") == "reversible",
+    }
+    for name, is_set in conflicts.items():
+        if is_set:
+            raise ValueError(f"training.shard={training.shard} divides a model among processes, without {name}")

@@ -14,7 +14,12 @@ from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens
 from seqloom.training.capturable import require_graph
 from seqloom.training.memory import require_room
-from seqloom.training.objectives.conditions import require_carrying, require_counting, require_whole_rows
+from seqloom.training.objectives.conditions import (
+    require_carrying,
+    require_counting,
+    require_shardable,
+    require_whole_rows,
+)
 
 if TYPE_CHECKING:
     from seqloom.training.config import RunConfig
@@ -58,6 +63,7 @@ class ObjectiveConfig(Config, ABC):
         require_counting(run)
         require_carrying(run)
         require_whole_rows(run)
+        require_shardable(run)
         if run.data.packed:
             self.check_packed(run)
 
