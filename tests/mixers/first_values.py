@@ -46,10 +46,6 @@ S4 = {
 """S4's program: dt from 0.001 to 0.1; c complex of variance 1"""
 
 
-def _ramp(mixer: Any, low: float, high: float) -> Tensor:
-    return torch.linspace(low, high, mixer.heads)
-
-
 def _share() -> Tensor:
     return torch.arange(DIM, dtype=torch.float64) / (DIM - 1)
 

@@ -104,7 +104,7 @@ def refused(backend: str, given: dict[str, Any]) -> bool:
 
 @every_backend
 @every_case
-def test_every_backend_is_the_equation(backend: str, case: str) -> None:
+def test_every_backend_of_attention_is_the_equation(backend: str, case: str) -> None:
     Tq, Tk, given = CASES[case]
     q, k, v = inputs(Tq, Tk)
     with backends.use(attention=backend):
@@ -138,7 +138,7 @@ def test_all_backends_have_the_same_gradients(case: str) -> None:
 @pytest.mark.slow
 @every_backend
 @every_case
-def test_derivatives_by_differences(backend: str, case: str) -> None:
+def test_derivatives_of_attention_by_differences(backend: str, case: str) -> None:
     """First ones right; second ones right or refused."""
     Tq, Tk, given = CASES[case]
     if case == "an empty ring" and backend == "reference":
@@ -185,7 +185,7 @@ def test_no_queries_or_no_keys(backend: str, Tq: int, Tk: int, pattern: Any) -> 
 
 @every_backend
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 3e-2)])
-def test_number_types(backend: str, dtype: torch.dtype, bound: float) -> None:
+def test_number_types_of_attention(backend: str, dtype: torch.dtype, bound: float) -> None:
     for Tq, Tk, given in CASES.values():
         expected = attend(*inputs(Tq, Tk), **given)
         with backends.use(attention=backend):

@@ -14,13 +14,6 @@ WIDTH = {torch.float64: 8, torch.float32: 16}
 """numbers of a vector"""
 
 
-@pytest.fixture(autouse=True)
-def _one_thread_after() -> object:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
 def drawn(*sizes: int, dtype: torch.dtype, seed: int = 0, scale: float = 1.0) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return (torch.randn(*sizes, generator=generator, dtype=torch.float64) * scale).to(dtype)
@@ -57,16 +50,6 @@ def test_every_size(dtype: torch.dtype, H: int, G: int, C: int, scale: float) ->
     bound = {"rtol": 0, "atol": (1e-12 if dtype == torch.float64 else 2e-4) * scale}
     for actual, exact in zip((y, *given[3:]), reference, strict=True):
         torch.testing.assert_close(actual.double(), exact, **bound)
-
-
-@pytest.mark.slow
-def test_the_number_of_threads_changes_no_bit() -> None:
-    length, results = torch.tensor([4095, 1000]), []
-    for count in (1, 2, 5):
-        torch.set_num_threads(count)
-        given = inputs(2, 4, 4, 4096, 16, 16, torch.float32)
-        results.append(cached.attend(*given, length))
-    assert all(torch.equal(results[0], other) for other in results[1:])
 
 
 def test_nan_and_infinity_pass_through() -> None:

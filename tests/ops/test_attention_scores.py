@@ -99,7 +99,7 @@ def by_loop(case: str) -> tuple[Tensor, tuple[Tensor, ...]]:
 @pytest.mark.usefixtures("tiles")
 @pytest.mark.parametrize("backend", ["formed", "by_distance", "reference"])
 @pytest.mark.parametrize("case", CASES)
-def test_every_backend_is_the_equation(case: str, backend: str) -> None:
+def test_every_backend_of_attention_scores_is_the_equation(case: str, backend: str) -> None:
     leaves, changed = leaves_of(case)
     with backends.use(attention=backend):
         if backend == "by_distance" and "softcap" in changed:

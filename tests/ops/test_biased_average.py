@@ -77,7 +77,7 @@ def loop(inputs: list[Tensor]) -> np.ndarray:
 @every_form
 @pytest.mark.parametrize("backend", OP.backends)
 @pytest.mark.parametrize(("T", "L", "P"), SIZES)
-def test_every_backend_is_the_equation(backend: str, form: str, T: int, L: int, P: int) -> None:
+def test_every_backend_of_biased_average_is_the_equation(backend: str, form: str, T: int, L: int, P: int) -> None:
     inputs = given(form, T, L, P)
     with backends.use(biased_average=backend):
         if backend == "lags" and inputs[2].shape[:2] != (1, 1):
@@ -89,7 +89,9 @@ def test_every_backend_is_the_equation(backend: str, form: str, T: int, L: int, 
 
 @every_fast
 @pytest.mark.parametrize(("T", "L", "P"), [(1, 3, 2), (9, 3, 5), (13, 20, 0)])
-def test_every_backend_has_the_gradients_of_the_reference(backend: str, form: str, T: int, L: int, P: int) -> None:
+def test_every_backend_of_biased_average_has_the_gradients_of_the_reference(
+    backend: str, form: str, T: int, L: int, P: int
+) -> None:
     grads = []
     for name in (backend, "reference"):
         inputs = [x.clone().requires_grad_() for x in given(form, T, L, P)[:-1]]
@@ -102,7 +104,7 @@ def test_every_backend_has_the_gradients_of_the_reference(backend: str, form: st
 
 @pytest.mark.slow
 @every_fast
-def test_derivatives_by_differences(backend: str, form: str) -> None:
+def test_derivatives_of_biased_average_by_differences(backend: str, form: str) -> None:
     *inputs, sums, peak = given(form, 9, 3, 0)
     leaves = [x.requires_grad_() for x in (*inputs[:3], sums)]
     with backends.use(biased_average=backend):
@@ -202,7 +204,7 @@ def test_standard_taps() -> None:
         torch.testing.assert_close(b[0, 0].std(0, correction=0), gain.abs(), rtol=1e-4, atol=0)
 
 
-def test_arguments_that_do_not_fit_raise_an_error() -> None:
+def test_arguments_of_biased_average_that_do_not_fit_raise_an_error() -> None:
     k, v = numbers(2, 5, 4), numbers(2, 5, D)
     with pytest.raises(ValueError, match="K dividing D"):
         average(k, v, numbers(1, 1, 3, 1))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.autograd import gradcheck, gradgradcheck
 
 from seqloom.ops import backends
 from seqloom.ops.delta_rule import chunked
@@ -68,7 +67,9 @@ def loop(q, k, v, erase, write, g, S) -> tuple[np.ndarray, np.ndarray]:  # type:
 @every_decay
 @every_write
 @pytest.mark.parametrize(("T", "state"), [(1, False), (1, True), (2, True), (13, False), (33, True)])
-def test_every_backend_is_the_equation(backend: str, decay: str, writes: bool, T: int, state: bool) -> None:
+def test_every_backend_of_delta_rule_is_the_equation(
+    backend: str, decay: str, writes: bool, T: int, state: bool
+) -> None:
     given = inputs(T, decay, writes, state)
     with backends.use(delta_rule=backend):
         found = delta(*given)
@@ -90,28 +91,12 @@ def with_gradients(given: list[Tensor | None], backend: str) -> list[Tensor]:
 @every_write
 @pytest.mark.parametrize("backend", BACKENDS[1:])
 @pytest.mark.parametrize(("T", "state"), [(1, True), (31, False), (32, True), (64, True), (65, True), (150, False)])
-def test_outputs_and_gradients_of_the_reference(backend: str, decay: str, writes: bool, T: int, state: bool) -> None:
+def test_every_backend_of_delta_rule_has_the_gradients_of_the_reference(
+    backend: str, decay: str, writes: bool, T: int, state: bool
+) -> None:
     given = inputs(T, decay, writes, state)
     for found, wanted in zip(with_gradients(given, backend), with_gradients(given, "reference"), strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.slow
-@every_decay
-@every_write
-@every_backend
-def test_derivatives_by_differences(backend: str, decay: str, writes: bool) -> None:
-    given = inputs(5, decay, writes)
-    there = [place for place, x in enumerate(given) if x is not None]
-    leaves = [given[place].requires_grad_() for place in there]
-
-    def run(*leaves: Tensor) -> tuple[Tensor, Tensor]:
-        all_given = dict.fromkeys(range(7)) | dict(zip(there, leaves, strict=True))
-        return delta(*all_given.values())
-
-    with backends.use(delta_rule=backend):
-        assert gradcheck(run, leaves, fast_mode=True, atol=1e-8, rtol=1e-7)
-        assert gradgradcheck(run, leaves, fast_mode=True, atol=1e-8, rtol=1e-7)
 
 
 @every_decay
@@ -168,20 +153,7 @@ def test_long_sequences_of_large_numbers(backend: str, decay: str, each: float) 
 
 
 @every_backend
-@every_decay
-def test_no_output_depends_on_later_inputs(backend: str, decay: str) -> None:
-    given = inputs(70, decay, True)
-    with backends.use(delta_rule=backend):
-        y, _ = delta(*given)
-        for place in (1, 31, 64, 69):
-            later = [None if x is None else x.clone() for x in given]
-            for x in (each for each in later[:6] if each is not None):
-                x[:, :, place:] -= 3.0
-            assert torch.equal(delta(*later)[0][:, :, :place], y[:, :, :place])
-
-
-@every_backend
-def test_bfloat16_sums_in_float32(backend: str) -> None:
+def test_delta_rule_of_bfloat16_sums_in_float32(backend: str) -> None:
     rounded = [None if x is None else x.bfloat16() for x in inputs(100)]
     with backends.use(delta_rule=backend):
         y, S = delta(*rounded)
@@ -189,27 +161,6 @@ def test_bfloat16_sums_in_float32(backend: str) -> None:
     assert (y.dtype, S.dtype) == (torch.bfloat16, torch.float32)
     assert float((y.double() - wanted).norm() / wanted.norm()) < 4e-3
     torch.testing.assert_close(S.double(), last, rtol=1e-4, atol=1e-4)
-
-
-@every_backend
-def test_given_tensors_are_not_written_into(backend: str) -> None:
-    given = inputs(40)
-    copies = [None if x is None else x.clone() for x in given]
-    with backends.use(delta_rule=backend):
-        delta(*given)
-        delta(*(x if x is None else x[:, :, :1] for x in given[:6]), given[6])
-    assert all(x is None or torch.equal(x, copy) for x, copy in zip(given, copies, strict=True))
-
-
-@every_backend
-def test_no_rows_and_no_tokens_to_read(backend: str) -> None:
-    with backends.use(delta_rule=backend):
-        given = inputs(0)
-        y, after = delta(*given)
-        assert y.shape == (B, H, 0, V)
-        torch.testing.assert_close(after, given[6])
-        y, after = delta(*(x if x is None else x[:0] for x in inputs(5)))
-        assert (y.shape, after.shape) == ((0, H, 5, V), (0, H, K, V))
 
 
 @every_backend

@@ -35,7 +35,7 @@ def test_it_is_the_dense_mask(name: str, lengths: tuple[int, int] | None) -> Non
 
 @ON_GPU
 @pytest.mark.parametrize("name", PATTERNS)
-def test_gradients(name: str) -> None:
+def test_gradients_of_flex_are_differences(name: str) -> None:
     grads = {}
     for backend in ("masked", "flex"):
         heads = [x.requires_grad_() for x in drawn()]

@@ -38,7 +38,7 @@ def by_token(x: Tensor, g: Tensor | None, beta: Tensor, S: Tensor, row: int, len
 
 
 @pytest.mark.parametrize("decay", SIZES)
-def test_it_is_the_equation(decay: str) -> None:
+def test_gated_delta_rule_is_its_equation(decay: str) -> None:
     x, g, beta, S = drawn(decay)
     x[0, 4:], beta[0, 4:] = torch.nan, torch.nan
     y, after = gated_delta(x, g, beta, S, heads=H, K=K, lengths=LENGTHS)

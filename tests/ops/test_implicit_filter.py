@@ -20,7 +20,7 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
 
 @pytest.mark.parametrize(("T", "L"), SIZES)
 @pytest.mark.parametrize("backend", ["reference", "direct", "fft"])
-def test_the_lag_sum(T: int, L: int, backend: str) -> None:
+def test_the_lag_sum_of_implicit_filter(T: int, L: int, backend: str) -> None:
     x, w, dy = draw(2, T, 3).requires_grad_(), draw(L, 3, seed=1).requires_grad_(), draw(2, T, 3, seed=2)
     with use(lag_sum=backend), record_backends() as ran:
         y = exact.lags(x, w)
@@ -32,7 +32,7 @@ def test_the_lag_sum(T: int, L: int, backend: str) -> None:
     assert ran == {"lag_sum": [backend]}
 
 
-def test_derivatives() -> None:
+def test_both_derivatives_of_implicit_filter() -> None:
     x, w = draw(1, 19, 2).requires_grad_(), draw(17, 2, seed=1).requires_grad_()
     with use(lag_sum="fft"):
         assert gradcheck(exact.lags, (x, w), fast_mode=True)

@@ -17,13 +17,6 @@ from tests.ops.test_lag_sum import numbers
 pytestmark = needs_native
 
 
-@pytest.fixture(autouse=True)
-def _the_same_threads_after() -> object:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
 def inputs(B: int, T: int, D: int, L: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
     return [each.to(dtype).requires_grad_() for each in (numbers(B, T, D), numbers(L, D, seed=1) / L**0.5)]
 
@@ -50,18 +43,7 @@ def test_any_number_of_channels_positions_and_lags(dtype: torch.dtype, B: int, T
         assert float((actual.double() - expected).norm() / expected.norm()) < eps
 
 
-@pytest.mark.parametrize(("B", "D"), [(1, 70), (5, 8)])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_the_number_of_threads_changes_no_bit(dtype: torch.dtype, B: int, D: int) -> None:
-    leaves, results = inputs(B, 700, D, 300, dtype), []
-    for threads in (1, 2, 5):
-        torch.set_num_threads(threads)
-        results.append(all_of_it("native", leaves))
-    for other in results[1:]:
-        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
-
-
-def test_any_layout_in_memory() -> None:
+def test_lag_sum_native_of_any_layout_in_memory() -> None:
     x, w = (each.detach() for each in inputs(2, 9, 6, 4))
     with backends.use(lag_sum="native"):
         expected = lags(x, w)
@@ -74,7 +56,7 @@ def test_any_layout_in_memory() -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("position", [0, 5, 17, 18])
-def test_what_is_not_a_number_stays_in_its_channel_and_after_it(bad: float, position: int) -> None:
+def test_what_is_not_a_number_in_lag_sum_native_stays_in_its_channel_and_after_it(bad: float, position: int) -> None:
     x, w = (each.detach() for each in inputs(1, 19, 40, 4))
     spoilt = x.clone()
     spoilt[0, position, 17] = bad
@@ -117,7 +99,7 @@ def test_it_has_a_price() -> None:
 
 @pytest.mark.slow
 @pytest.mark.graph
-def test_torch_holds_the_operators_sound() -> None:
+def test_torch_holds_the_operators_of_lag_sum_native_sound() -> None:
     x, w = inputs(2, 5, 3, 4)
     torch.library.opcheck(native.forward.operator, (x, w))
     for to_x, to_w in ((True, True), (True, False), (False, True)):
@@ -126,7 +108,7 @@ def test_torch_holds_the_operators_sound() -> None:
 
 @pytest.mark.slow
 @pytest.mark.graph
-def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lag_sum_native_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     leaves, ran = inputs(2, 12, 5, 4), []
     expected = all_of_it("native", leaves)
     called = NativeFunction.__call__
@@ -143,7 +125,7 @@ def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.slow
 @pytest.mark.graph
 @pytest.mark.parametrize(("forced", "inside"), [({}, False), ({"lag_sum": "native"}, True)])
-def test_an_exported_graph_needs_no_native_code_unless_asked(forced: dict[str, str], inside: bool) -> None:
+def test_an_exported_lag_sum_native_needs_no_native_code_unless_asked(forced: dict[str, str], inside: bool) -> None:
     class Sum(torch.nn.Module):
         def forward(self, x: Tensor, w: Tensor) -> Tensor:
             return lags(x, w)
@@ -155,7 +137,7 @@ def test_an_exported_graph_needs_no_native_code_unless_asked(forced: dict[str, s
         torch.testing.assert_close(program.module()(-x, w), lags(-x, w))
 
 
-def test_without_native_code_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_native_code_of_lag_sum_native_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     from seqloom.ops import native as code
 
     monkeypatch.setenv("SEQLOOM_NATIVE", "0")

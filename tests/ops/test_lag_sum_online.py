@@ -202,7 +202,7 @@ def test_threads_do_not_show(kind: str) -> None:
 
 @every_kind
 @torch.no_grad()
-def test_number_types(way: str, kind: str) -> None:
+def test_number_types_of_lag_sum_online(way: str, kind: str) -> None:
     z, w = numbers(2, 60, 6), drawn(kind, 9)
     state = begun(w.bfloat16(), z)
     assert state["ahead"].dtype == torch.float32

@@ -31,13 +31,6 @@ SIZES = [
 """B, T, D, the shape of a tap, L: chunks, steps by two and four, whole vectors and blocks and what is left of them"""
 
 
-@pytest.fixture(autouse=True)
-def _the_same_threads_after() -> object:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
 def inputs(B: int, T: int, D: int, tap: tuple[int, ...], L: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
     w = numbers(L, *tap, seed=1) / (L * (tap[-1] if len(tap) > 1 else 1)) ** 0.5
     return [each.to(dtype).requires_grad_() for each in (numbers(B, T, D), w)]
@@ -72,22 +65,8 @@ def test_transforms_and_blocks_larger_than_a_cache(D: int, tap: tuple[int, ...],
         assert float((actual - expected).norm() / expected.norm()) < 1e-13
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("B", "T", "D", "tap", "L"), [(5, 300, 40, (40,), 90), (2, 50, 70, (70, 70), 33)])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_the_number_of_threads_changes_no_bit(
-    dtype: torch.dtype, B: int, T: int, D: int, tap: tuple[int, ...], L: int
-) -> None:
-    leaves, results = inputs(B, T, D, tap, L, dtype), []
-    for threads in (1, 2, 5):
-        torch.set_num_threads(threads)
-        results.append(all_of_it("spectral", leaves))
-    for other in results[1:]:
-        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
-
-
 @pytest.mark.parametrize("tap", [(6,), (6, 6), (2, 3, 3)])
-def test_any_layout_in_memory(tap: tuple[int, ...]) -> None:
+def test_lag_sum_spectral_of_any_layout_in_memory(tap: tuple[int, ...]) -> None:
     x, w = (each.detach() for each in inputs(2, 9, 6, tap, 4))
     with backends.use(lag_sum="spectral"):
         expected = lags(x, w)

@@ -105,7 +105,7 @@ def test_long_sums_in_parts(monkeypatch: pytest.MonkeyPatch, read: tuple[int, ..
 @pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize("read", [(6, 6), (2, 6)])
-def test_derivatives_by_differences(kind: str, read: tuple[int, int]) -> None:
+def test_derivatives_of_lag_sum_window_by_differences(kind: str, read: tuple[int, int]) -> None:
     length = measure_length(torch.tensor(read))
 
     def advance(z: Tensor, w: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
@@ -129,7 +129,7 @@ def test_nothing_is_copied_where_rows_agree(kind: str, allowed: float) -> None:
 
 
 @every_kind
-def test_number_types(kind: str) -> None:
+def test_number_types_of_lag_sum_window(kind: str) -> None:
     w, past, z = drawn(kind, 5), numbers(2, 4, D), numbers(2, D)
     for length in (measure_length(torch.tensor([7, 7])), measure_length(torch.tensor([3, 7]))):
         expected = window.advance(z, w, past, length, reuse=False)[0]

@@ -5,7 +5,7 @@ The other backends of an op are compared in the same forms.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import product
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import gradcheck, gradgradcheck
 from torch.nn.functional import pad
 
 import seqloom.ops
@@ -149,6 +150,51 @@ def test_by_other_ways_through_a_call(name: str, monkeypatch: pytest.MonkeyPatch
         case.compare(found, wanted, torch.float64, about)
     found, wanted = (case.run(backend, torch.float64, outputs=1) for backend in (form.native, form.portable))
     case.compare(found, wanted, torch.float64, "by its first output alone")
+
+
+def replayed(form: Form, backend: str) -> tuple[Callable[..., Any], list[Tensor]]:
+    """The smallest case as a function of the tensors that it is made from, and these."""
+    generator, leaves = torch.Generator().manual_seed(0), []
+
+    def draw(*sizes: int) -> Tensor:
+        leaves.append(torch.randn(sizes, generator=generator, dtype=torch.float64).requires_grad_())
+        return leaves[-1]
+
+    def run(*given: Tensor) -> Any:
+        left = iter(given)
+        with backends.use(**{form.op: backend}):
+            return form.run(lambda *sizes: next(left), *form.sizes[0])
+
+    form.run(draw, *form.sizes[0])
+    return run, leaves
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in LEARNING if FORMS[name].op != "slstm"])  # whose scale has no slope
+def test_derivatives_by_differences(name: str) -> None:
+    """Second ones right or refused."""
+    run, leaves = replayed(FORMS[name], FORMS[name].native)
+    assert gradcheck(run, leaves, fast_mode=True, atol=1e-6, rtol=1e-6)
+    try:
+        assert gradgradcheck(run, leaves, fast_mode=True, atol=1e-6, rtol=1e-6)
+    except RuntimeError as error:
+        if "not implemented" not in str(error):
+            raise
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FORMS)
+def test_the_number_of_threads_changes_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not where there are fewer rows or channels than threads either."""
+    form = FORMS[name]
+    for sizes in form.sizes:
+        case, results = Case(form, sizes), []
+        for threads in (1, 2, 5):
+            monkeypatch.setattr(native, "threads", lambda products, threads=threads: threads)
+            outputs, gradients = case.run(form.native, torch.float32)
+            results.append([x for x in (*outputs, *gradients) if x is not None])
+        for other in results[1:]:
+            assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True)), sizes
 
 
 @pytest.fixture(scope="module")

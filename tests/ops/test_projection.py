@@ -61,7 +61,7 @@ def test_one_gradient_alone(wants: str) -> None:
     assert (w.grad is None) is (wants == "x")
 
 
-def test_any_layout_in_memory() -> None:
+def test_projection_of_any_layout_in_memory() -> None:
     x, w = numbers(8, 6), numbers(6, 5, seed=1)
     with backends.use(projection="onednn"):
         close(project(x.T, numbers(3, 8, seed=2)), linear(x.T.double(), numbers(3, 8, seed=2).double()))

@@ -120,14 +120,14 @@ def test_what_is_read_under_autocast_is_not_rounded(cell: str) -> None:
 
 
 @pytest.mark.parametrize("cell", READ)
-def test_no_rows_and_no_tokens_to_read(cell: str) -> None:
+def test_recurrence_of_no_rows_and_of_no_tokens(cell: str) -> None:
     x, *rest = drawn(cell, 5)
     y, *last = READ[cell](x[:, :0], *rest)
     assert y.shape == (B, 0, N)
     assert torch.equal(last[0], rest[-len(last)])
 
 
-def test_the_choice_by_size() -> None:
+def test_the_backend_of_recurrence_by_size() -> None:
     mkldnn = torch.backends.mkldnn.is_available()
     own = "native" if native.KERNEL.available() else "looped"
     for cell, T, dtype, wanted in (
@@ -164,7 +164,7 @@ def test_rows_and_threads_of_the_native_loop(cell: str, rows: int, monkeypatch: 
 
 
 @pytest.mark.parametrize("cell", READ)
-def test_shapes_that_do_not_fit_are_errors(cell: str) -> None:
+def test_shapes_of_recurrence_that_do_not_fit_are_errors(cell: str) -> None:
     inputs = drawn(cell, 5)
     for place in range(1, len(inputs)):
         wrong = [*inputs]

@@ -56,21 +56,7 @@ def test_any_number_of_channels(width: int, single: bool, kind: str) -> None:
         torch.testing.assert_close(found.to(wanted.dtype), wanted, rtol=bound, atol=10 * bound)
 
 
-@pytest.mark.slow
-@every_kind
-@pytest.mark.parametrize("single", [False, True])
-@pytest.mark.parametrize("B", [1, 3])
-def test_the_number_of_threads_changes_no_bit(B: int, single: bool, kind: str) -> None:
-    """Not where there are fewer channels to each task either."""
-    leaves, results = inputs(kind, B, 700, 263, single), []
-    for threads in (1, 2, 5):
-        torch.set_num_threads(threads)
-        results.append(all_of_it("native", leaves))
-    for other in results[1:]:
-        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
-
-
-def test_any_layout_in_memory() -> None:
+def test_scans_native_of_any_layout_in_memory() -> None:
     """Strides, and conjugates and signs that torch has not carried out yet."""
     a, b, state = (each.detach() for each in inputs("complex", 2, 9, 6, False))
     with backends.use(scans="native"):
@@ -86,7 +72,7 @@ def test_any_layout_in_memory() -> None:
 
 @every_kind
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_what_is_not_a_number_stays_in_its_channel_and_after_it(bad: float, kind: str) -> None:
+def test_what_is_not_a_number_in_scans_native_stays_in_its_channel_and_after_it(bad: float, kind: str) -> None:
     a, b, state = (each.detach() for each in inputs(kind, 1, 20, 40, True))
     with backends.use(scans="native"):
         clean, _ = scan(a, b, state)
@@ -120,7 +106,7 @@ def test_its_price_is_that_of_the_loop(kind: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.graph
-def test_torch_holds_the_operators_sound() -> None:
+def test_torch_holds_the_operators_of_scans_native_sound() -> None:
     for kind in PLAIN:
         a, b, state = inputs(kind, 2, 5, 3, False)
         torch.library.opcheck(native.forward.operator, (a, b, state))
@@ -130,7 +116,7 @@ def test_torch_holds_the_operators_sound() -> None:
 
 @pytest.mark.slow
 @pytest.mark.graph
-def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scans_native_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     leaves, ran = inputs("complex", 2, 12, 5, False), []
     wanted = all_of_it("native", leaves)
     called = NativeFunction.__call__
@@ -153,7 +139,7 @@ def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.slow
 @pytest.mark.graph
 @pytest.mark.parametrize(("forced", "inside"), [({}, False), ({"scans": "native"}, True)])
-def test_an_exported_graph_needs_no_native_code_unless_asked(forced: dict[str, str], inside: bool) -> None:
+def test_an_exported_scans_native_needs_no_native_code_unless_asked(forced: dict[str, str], inside: bool) -> None:
     class Scan(torch.nn.Module):
         def forward(self, a: Tensor, b: Tensor) -> Tensor:
             return scan(a, b)[0]

@@ -17,13 +17,6 @@ from tests.ops.test_selective_scan import inputs
 pytestmark = needs_native
 
 
-@pytest.fixture(autouse=True)
-def _one_thread_after() -> object:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
 def all_of_it(backend: str, given: dict[str, Tensor], run=selective, lengths: Tensor | None = None) -> list[Tensor]:
     """Outputs, state and gradients of everything."""
     leaves = {name: each.detach().clone().requires_grad_() for name, each in given.items()}
@@ -51,18 +44,7 @@ def test_any_number_of_channels_and_states(D: int, N: int, dtype: torch.dtype, w
             torch.testing.assert_close(actual.double(), expected, rtol=bound, atol=bound * max(1.0, scale) / 50)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_the_number_of_threads_changes_no_bit(dtype: torch.dtype) -> None:
-    given, results = {name: each.to(dtype) for name, each in inputs(2, 300, 150, 4, True).items()}, []
-    for count in (1, 2, 5):
-        torch.set_num_threads(count)
-        results.append(all_of_it("native", given))
-    for other in results[1:]:
-        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
-
-
-def test_any_layout_in_memory() -> None:
+def test_selective_scan_native_of_any_layout_in_memory() -> None:
     given = inputs(2, 9, 6, 4, True)
     wide = torch.cat([given["u"], given["gate"]], 2)
     both = torch.cat([given["B"], given["C"]], 2).transpose(0, 1).contiguous().transpose(0, 1)
@@ -98,7 +80,7 @@ def test_its_own_exponentials_and_softplus(dtype: torch.dtype) -> None:
         assert bool((gap <= eps * (4 + x.abs()) * expected.abs() + 2e30 * tiny * (x.abs() > 1e3) + 200 * tiny).all())
 
 
-def test_what_is_not_a_number_stays_in_its_channel_and_after_it() -> None:
+def test_what_is_not_a_number_in_selective_scan_native_stays_in_its_channel_and_after_it() -> None:
     given = {name: each.float() for name, each in inputs(1, 40, 40, 4, True).items()}
     with backends.use(selective_scan="native"):
         clean, _ = selective(**given)
@@ -133,7 +115,7 @@ def test_a_graph_knows_the_shapes_of_its_gradients(whole: bool) -> None:
 
 @pytest.mark.slow
 @pytest.mark.graph
-def test_torch_holds_the_operators_sound() -> None:
+def test_torch_holds_the_operators_of_selective_scan_native_sound() -> None:
     for whole in (True, False):
         given = [each.requires_grad_() for each in inputs(2, 5, 3, 2, whole).values()]
         given += [None] * (9 - len(given))
@@ -146,7 +128,7 @@ def test_torch_holds_the_operators_sound() -> None:
 
 @pytest.mark.slow
 @pytest.mark.graph
-def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_selective_scan_native_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     given, ran = inputs(2, 12, 5, 3, True), []
     expected = all_of_it("native", given)
     called = NativeFunction.__call__
@@ -163,7 +145,9 @@ def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.slow
 @pytest.mark.graph
 @pytest.mark.parametrize(("forced", "inside"), [({}, False), ({"selective_scan": "native"}, True)])
-def test_an_exported_graph_needs_no_native_code_unless_asked(forced: dict[str, str], inside: bool) -> None:
+def test_an_exported_selective_scan_native_needs_no_native_code_unless_asked(
+    forced: dict[str, str], inside: bool
+) -> None:
     given = inputs(2, 6, 4, 3, True)
     rest = {name: each for name, each in given.items() if name not in ("u", "delta")}
 
@@ -178,7 +162,7 @@ def test_an_exported_graph_needs_no_native_code_unless_asked(forced: dict[str, s
         torch.testing.assert_close(program.module()(delta, u), Scan()(delta, u))
 
 
-def test_without_native_code_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_native_code_of_selective_scan_native_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEQLOOM_NATIVE", "0")
     code.forget()
     try:

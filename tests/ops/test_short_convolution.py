@@ -23,7 +23,7 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
 
 @pytest.mark.parametrize("before", [False, True], ids=["from nothing", "after a window"])
 @pytest.mark.parametrize(("T", "W"), [(1, 1), (1, 4), (7, 1), (7, 4), (3, 40), (33, 4)])
-def test_it_is_the_equation(T: int, W: int, before: bool) -> None:
+def test_short_convolution_is_its_equation(T: int, W: int, before: bool) -> None:
     x, taps, bias, window = numbers(2, T, 3), numbers(W, 3), numbers(3), numbers(2, W - 1, 3, seed=1)
     result = convolve(x, taps, bias, window if before else None)
     for b in range(2):
@@ -41,7 +41,7 @@ def test_nothing_to_read(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.slow
-def test_derivatives() -> None:
+def test_both_derivatives_of_short_convolution() -> None:
     given = [each.requires_grad_() for each in (numbers(2, 5, 3), numbers(4, 3), numbers(3), numbers(2, 3, 3, seed=1))]
     assert gradcheck(convolve, given, fast_mode=True)
     assert gradgradcheck(convolve, given, fast_mode=True)
@@ -78,25 +78,11 @@ def computed(
 @pytest.mark.parametrize(
     "sizes", [(1, 1, 1, 1), (2, 5, 3, 2), (2, 3, 17, 5), (1, 260, 9, 4), (3, 130, 20, 3), (2, 2, 4, 4)]
 )
-def test_c_is_the_reference(sizes: tuple[int, int, int, int], silu: bool, after: bool) -> None:
+def test_the_c_of_short_convolution_is_the_reference(sizes: tuple[int, int, int, int], silu: bool, after: bool) -> None:
     for dtype, bound in ((torch.float64, 1e-11), (torch.float32, 1e-3)):
         wanted = computed("reference", sizes, silu, after, torch.float64)
         for a, b in zip(computed("native", sizes, silu, after, dtype), wanted, strict=True):
             torch.testing.assert_close(a.double(), b, rtol=bound, atol=bound)
-
-
-@pytest.mark.slow
-@needs_native
-def test_the_number_of_threads_changes_no_bit() -> None:
-    found, before = [], torch.get_num_threads()
-    try:
-        for count in (1, 2, 3):
-            torch.set_num_threads(count)
-            found.append(computed("native", (3, 300, 100, 4), True, True, torch.float32))
-    finally:
-        torch.set_num_threads(before)
-    for other in found[1:]:
-        assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
 
 
 @needs_native

@@ -1,7 +1,5 @@
 """The sLSTM in C against the equation, with its gradients, for widths that fill no vector and any threads."""
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 from torch import Tensor
@@ -12,13 +10,6 @@ from tests.ops.needing import needs_native
 
 pytestmark = needs_native
 BOUND = {torch.float64: 1e-11, torch.float32: 2e-4}
-
-
-@pytest.fixture(autouse=True)
-def _one_thread_after() -> Iterator[None]:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def inputs(B: int, T: int, H: int, K: int, dtype: torch.dtype = torch.float64, loud: float = 1.0) -> list[Tensor]:
@@ -47,7 +38,7 @@ def computed(backend: str, given: list[Tensor], lengths: Tensor | None = None) -
 
 @pytest.mark.parametrize("dtype", BOUND)
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (5, 7, 2, 3), (2, 3, 1, 17), (4, 2, 3, 8), (9, 2, 1, 5)])
-def test_it_is_the_equation(sizes: tuple[int, ...], dtype: torch.dtype) -> None:
+def test_slstm_native_is_its_equation(sizes: tuple[int, ...], dtype: torch.dtype) -> None:
     for loud in (1.0, 30.0):
         found = computed("native", inputs(*sizes, dtype, loud))
         wanted = computed("reference", inputs(*sizes, loud=loud))
@@ -62,16 +53,6 @@ def test_lengths_end_rows() -> None:
     found, wanted = (computed(name, inputs(5, 7, 2, 3), lengths) for name in ("native", "reference"))
     for a, b in zip(found, wanted, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-10)
-
-
-@pytest.mark.slow
-def test_the_number_of_threads_changes_no_bit() -> None:
-    found = []
-    for count in (1, 2, 3):
-        torch.set_num_threads(count)
-        found.append(computed("native", inputs(6, 40, 4, 96, torch.float32)))
-    for other in found[1:]:
-        assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
 
 
 def test_gates_far_apart_neither_overflow_nor_vanish() -> None:

@@ -137,7 +137,9 @@ def with_gradients(
 @pytest.mark.slow
 @every_model
 @pytest.mark.parametrize("T", first(5, (1, 2, 9, 33, 64, 3, 5, 8, 17, 65)))
-def test_outputs_and_gradients_of_the_reference(model: Callable[..., object], how: tuple[str, ...], T: int) -> None:
+def test_every_backend_of_state_space_has_the_gradients_of_the_reference(
+    model: Callable[..., object], how: tuple[str, ...], T: int
+) -> None:
     padded = torch.tensor([0, (T + 1) // 2, T])
     for lengths, fresh in ((None, True), (None, False), (padded, False)):
         actual, expected = (with_gradients(model, how, name, T, lengths, fresh) for name in ("parallel", "reference"))
@@ -145,38 +147,12 @@ def test_outputs_and_gradients_of_the_reference(model: Callable[..., object], ho
             torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.sample(5)
-@every_backend
-@each_model
-@pytest.mark.parametrize("cuts", [[1], [3, 3, 20], [32, 33]])
-def test_any_cut_gives_the_whole(
-    backend: str, model: Callable[..., object], how: tuple[str, ...], cuts: list[int]
-) -> None:
-    u, x, outputs = draw(B, 40, D), begun(model), []
-    with backends.use(state_space=backend):
-        expected, last = model(u, lambda: weights(model), *how, x)
-        for begin, end in zip([0, *cuts], [*cuts, 40], strict=True):
-            y, x = model(u[:, begin:end], lambda: weights(model), *how, x)
-            outputs.append(y)
-    torch.testing.assert_close(torch.cat(outputs, 1), expected, rtol=0, atol=1e-10)
-    torch.testing.assert_close(x, last, rtol=0, atol=1e-10)
-
-
-@every_backend
-@each_model
-def test_padding_leaves_the_state_alone(backend: str, model: Callable[..., object], how: tuple[str, ...]) -> None:
-    u, x, lengths = draw(B, 9, D), begun(model), torch.tensor([0, 4, 9])
-    with backends.use(state_space=backend):
-        _, after = model(u, lambda: weights(model), *how, x, lengths=lengths)
-        assert torch.equal(after[0], x[0])
-        _, alone = model(u[1:2, :4], lambda: weights(model), *how, x[1:2])
-    torch.testing.assert_close(after[1:2], alone, rtol=0, atol=1e-11)
-
-
 @pytest.mark.slow
 @every_backend
 @each_model
-def test_derivatives_by_differences(backend: str, model: Callable[..., object], how: tuple[str, ...]) -> None:
+def test_derivatives_of_state_space_by_differences(
+    backend: str, model: Callable[..., object], how: tuple[str, ...]
+) -> None:
     leaves = [x.requires_grad_() for x in (draw(1, 5, D), *weights(model), begun(model, 1))]
 
     def run(*leaves: Tensor) -> tuple[Tensor, Tensor]:
@@ -263,7 +239,9 @@ def test_woodbury_is_the_inverse() -> None:
 
 @pytest.mark.parametrize("scale", [1.0, 1e4])
 @each_model
-def test_long_sequences_in_float32(model: Callable[..., object], how: tuple[str, ...], scale: float) -> None:
+def test_long_sequences_of_state_space_in_float32(
+    model: Callable[..., object], how: tuple[str, ...], scale: float
+) -> None:
     """16,384 tokens of up to 10,000: finite, as are the gradients, and as in float64."""
     T = 16_384
     if model is low_rank:
@@ -286,7 +264,9 @@ def test_long_sequences_in_float32(model: Callable[..., object], how: tuple[str,
 
 @every_backend
 @each_model
-def test_bfloat16_sums_in_float32(backend: str, model: Callable[..., object], how: tuple[str, ...]) -> None:
+def test_state_space_of_bfloat16_sums_in_float32(
+    backend: str, model: Callable[..., object], how: tuple[str, ...]
+) -> None:
     u = draw(B, 30, D).bfloat16()
     small = tuple(x.to(torch.complex64 if x.is_complex() else torch.float32) for x in weights(model))
     with backends.use(state_space=backend):
@@ -302,7 +282,7 @@ def test_bfloat16_sums_in_float32(backend: str, model: Callable[..., object], ho
 
 
 @each_model
-def test_no_rows_and_no_tokens_to_read(model: Callable[..., object], how: tuple[str, ...]) -> None:
+def test_state_space_of_no_rows_and_of_no_tokens(model: Callable[..., object], how: tuple[str, ...]) -> None:
     y, x = model(draw(B, 0, D), lambda: weights(model), *how, begun(model))
     assert y.shape == ((B, 0, D, M) if model is single else (B, 0, D))
     assert torch.equal(x, begun(model))
@@ -317,7 +297,9 @@ def test_no_rows_and_no_tokens_to_read(model: Callable[..., object], how: tuple[
 
 
 @each_model
-def test_arguments_that_do_not_fit_raise_an_error(model: Callable[..., object], how: tuple[str, ...]) -> None:
+def test_arguments_of_state_space_that_do_not_fit_raise_an_error(
+    model: Callable[..., object], how: tuple[str, ...]
+) -> None:
     with pytest.raises(ValueError, match="do not fit"):
         model(draw(B, 3, D + 1), lambda: weights(model), *how)
     with pytest.raises(ValueError, match="do not fit"):

@@ -95,7 +95,7 @@ def test_complex_eigenvalues_are_those_of_turning_matrices(method: str) -> None:
 
 @pytest.mark.slow
 @every_rule
-def test_derivatives_by_differences(method: str) -> None:
+def test_derivatives_of_state_space_discretise_by_differences(method: str) -> None:
     given = (draw(3, 3), draw(3, seed=1), draw(2, seed=2).abs() / 4)
     assert torch.autograd.gradcheck(DENSE[method], [x.requires_grad_() for x in given], fast_mode=True)
     assert torch.autograd.gradgradcheck(DENSE[method], [x.requires_grad_() for x in given], fast_mode=True)

@@ -153,7 +153,7 @@ def taps(kind: str, L: int, width: int, seed: int = 1) -> Tensor:
 @every_type
 @pytest.mark.parametrize("kind", TAPS)
 @pytest.mark.parametrize(("T", "L", "width"), [(1, 3, 1), (37, 9, 17), (19, 40, 5)])
-def test_the_lag_sum(
+def test_the_lag_sum_of_triton(
     dtype: torch.dtype, kind: str, T: int, L: int, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In blocks that rows, lags and channels cross, and the positions in several parts where taps receive."""
@@ -248,7 +248,7 @@ def test_small_steps_keep_their_digits() -> None:
 
 
 @runs
-def test_second_derivatives() -> None:
+def test_second_derivatives_of_triton() -> None:
     T, D = 3, 2
     x, rate = numbers(1, T, D).requires_grad_(), numbers(D, seed=1).requires_grad_()
     heads = numbers(1, 1, T, D, seed=2).requires_grad_()
@@ -265,7 +265,7 @@ def test_second_derivatives() -> None:
 
 
 @runs
-def test_no_rows_and_no_tokens_to_read() -> None:
+def test_triton_of_no_rows_and_of_no_tokens() -> None:
     nothing = torch.zeros(0, 2, 3, device=DEVICE)
     with backends.use(**dict.fromkeys(OPS, "triton")):
         assert lags(nothing, numbers(5, 3)).shape == nothing.shape
@@ -288,7 +288,7 @@ def test_half_precision_goes_in_and_out() -> None:
 
 @runs
 @pytest.mark.parametrize("op", ["wkv", "scan", "decay", "selective", "lags", "lags of matrices"])
-def test_torch_holds_the_operators_sound(op: str) -> None:
+def test_torch_holds_the_operators_of_triton_sound(op: str) -> None:
     x, heads = numbers(2, 5, 3).requires_grad_(), numbers(2, 1, 5, 3).requires_grad_()
     each = numbers(2, 3).requires_grad_()
     called = {
@@ -311,7 +311,7 @@ def test_torch_holds_the_operators_sound(op: str) -> None:
 @runs
 @pytest.mark.graph
 @pytest.mark.parametrize("op", OPS)
-def test_compiled_whole_with_its_gradients(op: str) -> None:
+def test_triton_compiled_whole_with_its_gradients(op: str) -> None:
     x, heads = numbers(2, 7, 3), numbers(2, 1, 20, 3)
     calls = {
         "lag_sum": (lambda x: lags(x, x[0]), x),

@@ -70,7 +70,7 @@ def test_scores_that_overflow_without_the_largest() -> None:
 
 
 @runs
-def test_second_derivatives() -> None:
+def test_second_derivatives_of_triton_attention() -> None:
     given = [x[:1].requires_grad_() for x in heads(2, 1, 3, 2, 2)]
     with backends.use(attention="triton"):
         assert torch.autograd.gradgradcheck(lambda *of: attend(*of), given)
@@ -120,7 +120,7 @@ def test_what_it_does_not_do_is_refused() -> None:
 
 
 @runs
-def test_torch_holds_the_operators_sound() -> None:
+def test_torch_holds_the_operators_of_triton_attention_sound() -> None:
     q, k, v = (x.transpose(1, 2).requires_grad_() for x in heads(4, 2, 5, 3, 2))
     tests = ("test_schema", "test_faketensor", "test_autograd_registration")
     torch.library.opcheck(gpu.forward.operator, (q, k, v), test_utils=tests)
@@ -129,7 +129,7 @@ def test_torch_holds_the_operators_sound() -> None:
 
 @runs
 @pytest.mark.graph
-def test_compiled_whole_with_its_gradients() -> None:
+def test_triton_attention_compiled_whole_with_its_gradients() -> None:
     x = numbers(2, 2, 7, 3).requires_grad_()
 
     def run(x: Tensor) -> tuple[Tensor]:

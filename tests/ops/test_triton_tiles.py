@@ -24,7 +24,9 @@ def same(x: Tensor, w: Tensor, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize(
     ("B", "T", "L", "D"), [(1, 1, 1, 1), (3, 37, 16, 2), (3, 37, 17, 2), (2, 40, 40, 3), (1, 9, 30, 2)]
 )
-def test_the_lag_sum(dtype: torch.dtype, B: int, T: int, L: int, D: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lag_sum_of_triton_tiles(
+    dtype: torch.dtype, B: int, T: int, L: int, D: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In blocks of 16, which tokens and lags cross, and with lags that reach before the first token."""
     monkeypatch.setattr(tiles, "TIMES", 16)
     same(numbers(B, T, D), numbers(L, D, seed=1), dtype)
@@ -51,7 +53,7 @@ def test_no_lag_sum_depends_on_later_inputs_or_other_rows() -> None:
 
 
 @runs
-def test_second_derivatives() -> None:
+def test_second_derivatives_of_triton_tiles() -> None:
     x, w = numbers(1, 3, 2).requires_grad_(), numbers(2, 2, seed=1).requires_grad_()
     with backends.use(lag_sum="tiles"):
         assert torch.autograd.gradgradcheck(lags, (x, w))
@@ -59,7 +61,7 @@ def test_second_derivatives() -> None:
 
 @runs
 @pytest.mark.parametrize("needed", [(True, False), (False, True), (True, True)])
-def test_torch_holds_the_operators_sound(needed: tuple[bool, bool]) -> None:
+def test_torch_holds_the_operators_of_triton_tiles_sound(needed: tuple[bool, bool]) -> None:
     x, w = numbers(2, 5, 3).requires_grad_(), numbers(4, 3).requires_grad_()
     tests = ("test_schema", "test_faketensor", "test_autograd_registration")
     torch.library.opcheck(tiles.forward.operator, (x, w), test_utils=tests)
@@ -68,7 +70,7 @@ def test_torch_holds_the_operators_sound(needed: tuple[bool, bool]) -> None:
 
 @runs
 @pytest.mark.graph
-def test_compiled_whole_with_its_gradients() -> None:
+def test_triton_tiles_compiled_whole_with_its_gradients() -> None:
     x = numbers(2, 7, 3).requires_grad_()
 
     def run(x: Tensor) -> tuple[Tensor]:

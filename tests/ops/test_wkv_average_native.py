@@ -16,13 +16,6 @@ from tests.ops.test_wkv_average import numbers
 pytestmark = needs_native
 
 
-@pytest.fixture(autouse=True)
-def _one_thread_after() -> object:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
 def inputs(B: int, T: int, D: int, dtype: torch.dtype) -> list[Tensor]:
     k, v, rate, bonus = numbers(B, T, D) * 3, numbers(B, T, D, seed=1), numbers(D, seed=2) - 1, numbers(D, seed=3)
     return [each.to(dtype).requires_grad_() for each in (k, v, rate, bonus)]
@@ -50,20 +43,7 @@ def test_any_number_of_channels(D: int, dtype: torch.dtype) -> None:
         )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("B", [1, 3])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_the_number_of_threads_changes_no_bit(dtype: torch.dtype, B: int) -> None:
-    """Not where there are fewer channels to each task either."""
-    leaves, results = inputs(B, 700, 263, dtype), []
-    for count in (1, 2, 5):
-        torch.set_num_threads(count)
-        results.append(all_of_it("native", leaves))
-    for other in results[1:]:
-        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
-
-
-def test_any_layout_in_memory() -> None:
+def test_wkv_average_native_of_any_layout_in_memory() -> None:
     leaves = [each.detach() for each in inputs(2, 9, 6, torch.float64)]
     k, v = (leaf.transpose(0, 1).contiguous().transpose(0, 1) for leaf in leaves[:2])
     wide = torch.stack([leaves[2], leaves[3]], 1)
@@ -88,7 +68,7 @@ def test_its_own_exponentials_and_logarithms(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_what_is_not_a_number_stays_in_its_channel_and_after_it(bad: float) -> None:
+def test_what_is_not_a_number_in_wkv_average_native_stays_in_its_channel_and_after_it(bad: float) -> None:
     k, v, rate, bonus = (each.detach() for each in inputs(1, 20, 40, torch.float32))
     with backends.use(wkv_average="native"):
         clean, _ = wkv(k, v, rate, bonus)
@@ -107,7 +87,7 @@ def test_what_is_not_a_number_stays_in_its_channel_and_after_it(bad: float) -> N
 
 @pytest.mark.slow
 @pytest.mark.graph
-def test_torch_holds_the_operators_sound() -> None:
+def test_torch_holds_the_operators_of_wkv_average_native_sound() -> None:
     k, v, rate, bonus = inputs(2, 5, 3, torch.float64)
     mean, log = (numbers(2, 3, seed=seed).requires_grad_() for seed in (4, 5))
     for w, u in ((rate.detach().exp().requires_grad_(), bonus), (None, None)):
@@ -119,7 +99,7 @@ def test_torch_holds_the_operators_sound() -> None:
 
 @pytest.mark.slow
 @pytest.mark.graph
-def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wkv_average_native_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     leaves, ran = inputs(2, 12, 5, torch.float64), []
     expected = all_of_it("native", leaves)
     called = NativeFunction.__call__
@@ -136,7 +116,7 @@ def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.slow
 @pytest.mark.graph
 @pytest.mark.parametrize(("forced", "inside"), [({}, False), ({"wkv_average": "native"}, True)])
-def test_an_exported_graph_needs_no_native_code_unless_asked(forced: dict[str, str], inside: bool) -> None:
+def test_an_exported_wkv_average_native_needs_no_native_code_unless_asked(forced: dict[str, str], inside: bool) -> None:
     class Average(torch.nn.Module):
         def forward(self, k: Tensor, v: Tensor) -> Tensor:
             return wkv(k, v)[0]
@@ -151,7 +131,7 @@ def test_an_exported_graph_needs_no_native_code_unless_asked(forced: dict[str, s
             torch.testing.assert_close(program.module()(v[:, :3], k[:, :3]), wkv(v[:, :3], k[:, :3])[0])
 
 
-def test_without_native_code_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_native_code_of_wkv_average_native_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     from seqloom.ops import native as code
 
     monkeypatch.setenv("SEQLOOM_NATIVE", "0")

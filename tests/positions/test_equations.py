@@ -141,7 +141,6 @@ def test_xpos_is_finite_at_a_million_tokens() -> None:
 
 
 ALPHA = torch.tensor([0.7, -0.7], dtype=torch.float64)
-BETA = torch.tensor([1.0, 1.0], dtype=torch.float64)
 
 
 def weight(distance: float, beta: float = 1.0) -> list[float]:

@@ -279,7 +279,7 @@ int NAME(forward_)(
     const REAL *q, const REAL *k, const REAL *v, const REAL *decay, const REAL *rounding, const REAL *weight, const REAL *skip,
     const REAL *state, REAL *y, REAL *z, REAL *new_state, VEC *saved_states, VEC *scratch)
 {
-    if (W != V + !!z || H % G)
+    if ((B * T && W != V + !!z) || H % G) /* z of no numbers is NULL */
         return 1;
     const int chunks = (T + CHUNK - 1) / CHUNK, heads = H / G;
     const NAME(call_) call = {
@@ -476,7 +476,7 @@ int NAME(backward_)(
     REAL *dk, REAL *dv, REAL *dg, REAL *dweight, REAL *dskip, VEC *dstates, VEC *scratch)
 {
     const int chunks = (T + CHUNK - 1) / CHUNK, heads = H / G;
-    if (W != V + !!dz || H % G || slots != (apart ? chunks : 1))
+    if ((B * T && W != V + !!dz) || H % G || slots != (apart ? chunks : 1))
         return 1;
     const NAME(call_) call = {B,      T,      G,       H, K, V, W,     NAME(row_)(W), chunks, q_step, k_step,
                               v_step, dy_step, q,      k, v, decay, rounding, weight, skip,   dy,     dz};

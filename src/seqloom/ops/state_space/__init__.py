@@ -20,6 +20,7 @@ from torch import Tensor
 from seqloom.core.autocast import without_autocast
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+from seqloom.ops.past.pack import within
 from seqloom.ops.state_space import generating, krylov, reference, scan
 from seqloom.ops.state_space.discretise import Method
 
@@ -116,6 +117,8 @@ def _read(
         token = u.new_zeros(len(u), 1, u.shape[2], dtype=wide)
         y, _ = OP["reference"][model](token, checked_system, *method, None, None)
         return y[:, :0].to(kind), None if state is None else state.clone()
+    if lengths is not None:
+        u = torch.where(within(lengths, u.shape[1])[:, :, None], u, 0.0)
     run = OP[OP.choose(u)][model]
     before = None if state is None else state.to(_wide(state, wide))
     with without_autocast(u.device):
