@@ -373,7 +373,7 @@ def test_the_way_out_is_named(call: Callable[[], Any], words: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["he", "rwkv", "mamba"])
-def test_no_rows_and_no_tokens_to_read(kind: str) -> None:
+def test_wrong_calls_of_no_rows_and_of_no_tokens(kind: str) -> None:
     """No rows, and sequences of no tokens."""
     model = decoder(kind)
     state = model.start(0)

@@ -110,7 +110,7 @@ REFUSED: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_errors_are_one_line(name: str) -> None:
+def test_errors_of_timed_are_one_line(name: str) -> None:
     config, to, how, message = REFUSED[name]
     with pytest.raises(ValueError, match=r"\S") as refusal:
         match(config, to, **{"equal": "time", **how})

@@ -83,7 +83,7 @@ def test_a_wrong_cache_is_not_timed(peers: Any) -> None:
 
 
 @pytest.mark.slow
-def test_rows(peers: Any) -> None:
+def test_rows_of_decoding_peers(peers: Any) -> None:
     rows = list(peers.rows(repeats=2, trial=1))
     against_gpt2 = [row for row in rows if "gpt2" in row["peer"]]
     compiled = [f"{kind}, compiled" for kind in peers.WHOLE]

@@ -49,7 +49,7 @@ def results(script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return run
 
 
-def test_the_goals_are_those_that_were_set(script: Script) -> None:
+def test_the_goals_of_extractors_are_those_that_were_set(script: Script) -> None:
     goals = script("goals")
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in SET.strip().splitlines()]
     for what, *shares in lines:

@@ -36,7 +36,7 @@ def results(newer: Any, script: Script, tmp_path: Path, monkeypatch: pytest.Monk
     return run
 
 
-def test_the_goals_are_those_that_were_set(script: Script) -> None:
+def test_the_goals_of_newer_mixers_are_those_that_were_set(script: Script) -> None:
     newer = script("newer_mixers")
     expected = {"gla": 0.7, "gated_delta": 0.8, "kda": 1.0, "mamba2": 0.5, "rglru": 0.25, "mlstm": 0.8, "rwkv7": 1.1}
     first, second = newer.SUBLAYER.items()

@@ -24,7 +24,7 @@ def patterns(script: Script, monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-def test_the_goals_are_those_that_were_set(script: Script) -> None:
+def test_the_goals_of_patterns_are_those_that_were_set(script: Script) -> None:
     patterns = script("patterns")
     assert (patterns.T, patterns.DIM, patterns.HEADS, patterns.WINDOW) == (8192, 256, 4, 256)
     assert patterns.GOALS == {"local": 0.15, "longformer": 0.15, "strided": 0.2}
@@ -33,7 +33,7 @@ def test_the_goals_are_those_that_were_set(script: Script) -> None:
 
 
 @pytest.mark.slow
-def test_rows(patterns: Any, script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_patterns(patterns: Any, script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(script("harness"), "RESULTS", tmp_path)
     monkeypatch.setattr(patterns, "gate", lambda *tests: None)
     monkeypatch.setattr(sys, "argv", ["patterns.py", "--quick"])

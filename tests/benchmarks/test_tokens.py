@@ -20,7 +20,7 @@ def tokens(script: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> Any
 
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 3])
-def test_rows(tokens: Any, batch: int) -> None:
+def test_rows_of_tokens(tokens: Any, batch: int) -> None:
     rows = tokens.rows(context=9, batch=batch, repeats=2)
     assert [row["mixer"] for row in rows] == list(tokens.MIXERS)
     assert all(row["batch"] == batch and row["context"] == 9 for row in rows)

@@ -18,7 +18,7 @@ def _few_texts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sets = [word for change in SMALL for word in ("--set", change)]
     words = ["compare", "she", "me", "--preset", "tiny", "--out", str(tmp_path), *sets]
     assert command([*words, "--match", "params", "--peer", "attention:heads=4"]) == 0

@@ -76,7 +76,7 @@ def test_build_tune_evaluate_generate(seqloom: Seqloom, trained: Path, store: Pa
         (["knn", "build", "{run}", "--data", "stories:3", "--out", "new", "--lists", "99999"], "choose fewer"),
     ],
 )
-def test_impossible_settings(
+def test_impossible_settings_of_knn(
     arguments: list[str],
     words: str,
     seqloom: Seqloom,

@@ -221,7 +221,9 @@ def test_they_are_no_text() -> None:
         read("episodes:CartPole-v1:random")
 
 
-def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_of_episodes_as_a_command(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path))
     name = "episodes:TMaze-20:scripted:5"
     assert command(["data", name]) == 0

@@ -124,7 +124,7 @@ def test_one_file_is_cut_near_its_end(tmp_path, folder) -> None:
     ("change", "message"),
     [({"vocab": 256}, "at least 257"), ({"context": 10**6}, "needs 1000001"), ({"held_out": 1.5}, "between 0 and 1")],
 )
-def test_errors_are_one_line(make, change: dict, message: str) -> None:
+def test_errors_of_prepare_are_one_line(make, change: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         make(**change)
     assert "\n" not in str(caught.value)

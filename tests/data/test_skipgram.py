@@ -51,7 +51,9 @@ def test_nearest_words_are_printed(file: Path, capsys: pytest.CaptureFixture[str
         ([], "Missing argument 'source'"),
     ],
 )
-def test_errors_in_one_line(file: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_of_skipgram_in_one_line(
+    file: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert command(["data", *(word.replace("{file}", str(file)) for word in words)]) == 2
     printed = capsys.readouterr().err.strip()
     assert message.lower() in printed.lower()

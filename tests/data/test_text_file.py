@@ -16,7 +16,7 @@ from seqloom.data.text_file import stem_of, suffix_of
 TEXT = "\ufeffone\r\ntwo thrée " * 50
 
 
-def test_names() -> None:
+def test_names_of_text_file() -> None:
     assert [suffix_of(Path(name)) for name in ("A.TXT.gz", "a.txt", "a.gz", "a", "b.x.JSONL.Zst")] == [
         *(".txt", ".txt", "", "", ".jsonl"),
     ]

@@ -145,7 +145,7 @@ REFUSED: list[tuple[str, list[str], str]] = [
 
 
 @pytest.mark.parametrize(("preset", "changes", "message"), REFUSED, ids=str)
-def test_errors_in_one_line(
+def test_errors_of_vectors_in_one_line(
     labels: Path, preset: str, changes: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sets = [*([] if preset.startswith("ngram") else TINY), f"training.vectors={labels}/glove.txt", *changes]

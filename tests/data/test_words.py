@@ -215,7 +215,7 @@ def test_an_arpa_file_of_words(run: Path) -> None:
         (["data.tokenizer=word"], "there is no tokenizer there: give a tokenizer.json"),
     ],
 )
-def test_errors_in_one_line(
+def test_errors_of_words_in_one_line(
     tmp_path: Path, changes: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sets = [part for change in (*TINY, *changes) for part in ("--set", change)]

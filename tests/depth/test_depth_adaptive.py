@@ -240,7 +240,7 @@ def test_they_are_saved_and_opened(kind: str, tmp_path: Path) -> None:
         ("multinomal", {}, "did you mean 'multinomial'"),
     ],
 )
-def test_impossible_settings(kind: str, settings: dict[str, Any], words: str) -> None:
+def test_impossible_settings_of_depth_adaptive(kind: str, settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words) as caught:
         fit_exits(model(), text(), kind, batches=1, batch=1, show=show_nothing, **settings)
     assert "\n" not in str(caught.value)

@@ -81,7 +81,7 @@ def test_a_model_and_its_texts() -> None:
         ({"by": "sure"}, "unknown measure 'sure'"),
     ],
 )
-def test_impossible_settings(changes: dict[str, Any], words: str) -> None:
+def test_impossible_settings_of_calibration(changes: dict[str, Any], words: str) -> None:
     model = seqloom.decoder("he", vocab=VOCAB, dim=8, depth=2, context=16, ffn=16).eval()
     asked: dict[str, Any] = {"thresholds": [1.0], "delta": 0.1, "epsilon": 0.1, "show": show_nothing}
     with pytest.raises(ValueError, match=words):

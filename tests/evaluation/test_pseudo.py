@@ -54,7 +54,7 @@ def test_models_and_texts_without_a_pseudo_likelihood() -> None:
 
 
 @pytest.mark.slow
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluate_by_pseudo_likelihood_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     changes = ("model.kind=encoder", "model.mixer={kind: attention, heads: 4}", "training.batches=2")
     tiny(tmp_path / "run", *changes, "training.objective.kind=masked_token")
     (tmp_path / "text.txt").write_text("One day Tom went out. " * 3)

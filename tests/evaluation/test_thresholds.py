@@ -127,7 +127,7 @@ def test_thresholds_of_another_classifier(tmp_path: Path) -> None:
         ({"seed": -1}, "a seed must be a whole number"),
     ],
 )
-def test_impossible_settings(changes: dict[str, Any], words: str) -> None:
+def test_impossible_settings_of_thresholds(changes: dict[str, Any], words: str) -> None:
     asked: dict[str, Any] = {"grid": [0.5], "delta": 0.1, "show": show_nothing, **changes}
     with pytest.raises(ValueError, match=words):
         search_thresholds(model(), geometric(), text(), **asked)

@@ -59,7 +59,7 @@ def test_alone_and_among_31_others(decoder: Build, kind: str) -> None:
 
 @pytest.mark.parametrize("hop", [1, 2, 6])
 @pytest.mark.parametrize("kind", ["he", "gru", "windowed"])
-def test_windows_that_slide(decoder: Build, windowed: Any, kind: str, hop: int) -> None:
+def test_windows_that_slide_in_batcher(decoder: Build, windowed: Any, kind: str, hop: int) -> None:
     model = decoder(windowed if kind == "windowed" else kind, position="learned")
     batcher = Batcher(model, rows=3, hop=hop)
     requests = [Request(ids, 14, sampling(n)) for n, ids in enumerate(prompts(6, longest=12))]

@@ -140,7 +140,7 @@ def test_it_stops_once_nothing_can_come_among_the_results(decoder: Build, monkey
     ("values", "words"),
     [({"beams": 0}, "beams"), ({"beams": 2, "best": 3}, "raise beams"), ({"length_penalty": -1.0}, "length_penalty")],
 )
-def test_settings_that_do_not_fit(values: dict[str, Any], words: str) -> None:
+def test_settings_of_beams_that_do_not_fit(values: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         read(Beams, values)
 

@@ -61,7 +61,7 @@ def test_one_graph_draws_the_same_text(name: str, traced: Traced) -> None:
 
 
 @pytest.mark.slow
-def test_windows_that_slide(traced: Traced, decoder: Callable[..., Decoder]) -> None:
+def test_windows_that_slide_in_compiled(traced: Traced, decoder: Callable[..., Decoder]) -> None:
     model = decoder("gla")
     texts = [list(generate(model, [1], max_tokens=15, mode="slide", hop=3, compile=on)) for on in (False, True)]
     assert texts[0] == texts[1]

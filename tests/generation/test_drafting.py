@@ -109,7 +109,7 @@ def test_ids_that_nobody_reads_are_not_counted() -> None:
 @pytest.mark.parametrize("hop", [1, 3])
 @pytest.mark.parametrize("prompt", [1, 4, 10, 13])
 @pytest.mark.parametrize("kind", ["attention", "mamba"])
-def test_windows_that_slide(kind: str, prompt: int, hop: int) -> None:
+def test_windows_that_slide_in_drafting(kind: str, prompt: int, hop: int) -> None:
     """Past the context: what the large model writes in mode `slide`, with learned positions."""
     heads = {"heads": 2} if kind == "attention" else {}
     large, small = decoder(kind, 0, **heads), decoder("he", 5)

@@ -35,7 +35,7 @@ def draw(*shape: int, seed: int = 1) -> Tensor:
 
 @pytest.mark.parametrize("backend", ["reference", "tiles"])
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_the_equation(dynamic: bool, backend: str) -> None:
+def test_adaptive_span_is_its_equation(dynamic: bool, backend: str) -> None:
     mixer, x = build(dynamic=dynamic), draw(T, D)
     q, k, v = (x @ mixer.w_qkv.weight.T).view(T, 3, H, -1).unbind(1)
     if dynamic:

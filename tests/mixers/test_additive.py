@@ -44,7 +44,7 @@ def as_written(mixer: AdditiveHeads, x: np.ndarray, causal: bool, context: int |
 @pytest.mark.parametrize("context", [None, 3])
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("heads", [1, 2])
-def test_it_is_the_equation_of_the_kept_tokens(heads: int, causal: bool, context: int | None) -> None:
+def test_additive_is_the_equation_of_the_kept_tokens(heads: int, causal: bool, context: int | None) -> None:
     mixer, x = build(context, causal, heads), draw(2, T, D)
     keep = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [0, 1, 0, 1, 1, 1, 0]]).bool()
     for row, kept, y in zip(x, keep, mixer(x, keep).detach(), strict=True):
@@ -82,6 +82,6 @@ def test_bahdanaus_own_is_one_head_without_values() -> None:
     torch.testing.assert_close(mixer(x), scores.softmax(-1) @ x, rtol=0, atol=1e-12)
 
 
-def test_heads_that_do_not_divide() -> None:
+def test_heads_of_additive_that_do_not_divide() -> None:
     with pytest.raises(ValueError, match="dim 6 is not divisible by heads 4: choose heads that divide dim"):
         build(None, True, 4)

@@ -96,7 +96,7 @@ def test_equal_groups_are_plain_heads() -> None:
         ({"bias": "some"}, "bias: input should be 'none', 'qkv' or 'all', not 'some'"),
     ],
 )
-def test_arguments_that_do_not_fit(settings: dict[str, Any], words: str) -> None:
+def test_arguments_of_attention_that_do_not_fit(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         mixer_config({"kind": "attention", "heads": 4, **settings})
 

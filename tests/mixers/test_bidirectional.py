@@ -49,7 +49,7 @@ def as_written(mixer: BidirectionalAttention, x: np.ndarray, reach: int) -> np.n
 @pytest.mark.parametrize(
     ("context", "window", "reach"), [(None, None, T), (T, None, T), (3, None, 3), (T, 2, 2), (2, 4, 2), (None, 1, 1)]
 )
-def test_it_is_the_equation(context: int | None, window: int | None, reach: int) -> None:
+def test_bidirectional_is_its_equation(context: int | None, window: int | None, reach: int) -> None:
     mixer, x = built(context, window), torch.randn(2, T, D, dtype=torch.float64)
     expected = np.stack([as_written(mixer, row.numpy(), reach) for row in x])
     np.testing.assert_allclose(mixer(x).detach().numpy(), expected, rtol=1e-10, atol=1e-12)

@@ -58,7 +58,7 @@ def test_partitions_by_hand() -> None:
 
 @pytest.mark.slow
 @every_form
-def test_the_equation(form: Form) -> None:
+def test_combiner_is_its_equation(form: Form) -> None:
     mixer, x = build(form), draw(T, D)
     q, k, v = ((x @ w.weight.T).view(T, H, -1) for w in (mixer.w_q, mixer.w_k, mixer.w_v))
     y = torch.zeros(T, H, D // H, dtype=torch.float64)
@@ -90,7 +90,7 @@ def test_pairs_grow_as_stated(form: Form, growth: float) -> None:
 
 
 @every_form
-def test_rows_of_different_lengths_read_on(form: Form) -> None:
+def test_rows_of_combiner_of_different_lengths_read_on(form: Form) -> None:
     mixer, x = build(form), draw(2, T, D)
     keep = torch.rand(2, T, generator=torch.Generator().manual_seed(0)) < 0.7
     y, state = mixer.extend(x[:, :15], mixer.start(2), keep[:, :15])
@@ -124,7 +124,7 @@ def test_a_step_forms_its_regions_again() -> None:
     assert max(tokens) < whole
 
 
-def test_settings_that_do_not_fit() -> None:
+def test_settings_of_combiner_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="logsparse has no blocks: leave out block"):
         build("logsparse", block=3)
     with pytest.raises(ValueError, match="dim 8 is not divisible by heads 3"):

@@ -52,7 +52,9 @@ def test_a_layer_is_initialized_with_the_share_of_its_number(layer: int) -> None
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("context", [None, 5])
 @pytest.mark.parametrize("position", [None, RotaryConfig()])
-def test_pieces_and_steps_are_the_whole(version: int, context: int | None, position: RotaryConfig | None) -> None:
+def test_pieces_and_steps_of_differential_are_the_whole(
+    version: int, context: int | None, position: RotaryConfig | None
+) -> None:
     mixer, x = built(version, context=context, position=position), draw(2, 17, D)
     y, state = mixer.extend(x[:, :3], mixer.start(2))
     z, state = mixer.extend(x[:, 3:9], state)
@@ -97,7 +99,7 @@ def test_lambda_is_initialized_near_its_start() -> None:
         ({"heads": 3, "version": 2}, "dim 8 is not divisible by heads 3"),
     ],
 )
-def test_heads_that_do_not_divide(settings: dict[str, int], message: str) -> None:
+def test_heads_of_differential_that_do_not_divide(settings: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         mixer_config({"kind": "differential", **settings}).build(D, None)
 

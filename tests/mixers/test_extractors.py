@@ -81,7 +81,7 @@ def differences(function: Callable[[], float], at: Array, eps: float = 1e-5) -> 
 
 @pytest.mark.parametrize("name", EQUATIONS)
 @pytest.mark.parametrize("T", [1, 4, 5, 8])
-def test_outputs(name: str, T: int) -> None:
+def test_outputs_of_extractors_are_its_equation(name: str, T: int) -> None:
     mixer = mixer_of(name, None if "attention" in name else L)
     x = np.random.default_rng(T).normal(size=(3, T, D))
     weights = dict(papers(part, tensor) for part, tensor in mixer.named_parameters())
@@ -92,7 +92,7 @@ def test_outputs(name: str, T: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EQUATIONS)
-def test_gradients(name: str) -> None:
+def test_gradients_of_extractors_are_differences(name: str) -> None:
     T, context = 4, 3
     mixer = mixer_of(name, None if "attention" in name else context)
     rng = np.random.default_rng(2)

@@ -64,7 +64,7 @@ def test_float32_is_the_equation_after_thousands_of_gates(rate: float, window: i
 
 @torch.no_grad()
 @pytest.mark.parametrize("context", [None, 150])
-def test_pieces_and_steps_are_the_whole(context: int | None) -> None:
+def test_pieces_and_steps_of_fox_are_the_whole(context: int | None) -> None:
     mixer, x = built(context), draw(2, 300, D)
     y, state = mixer.extend(x[:, :140], mixer.start(2))
     z, state = mixer.extend(x[:, 140:290], state)
@@ -124,7 +124,7 @@ def test_no_number_for_each_pair_is_held() -> None:
     assert peak_bytes(lambda: mixer(x)) < 4096**2
 
 
-def test_heads_that_do_not_divide() -> None:
+def test_heads_of_fox_that_do_not_divide() -> None:
     with pytest.raises(ValueError, match="dim 8 is not divisible by heads 3"):
         mixer_config({"kind": "fox", "heads": 3}).build(D, None)
 

@@ -58,7 +58,7 @@ def as_written(mixer: SpatialGate, x: np.ndarray, causal: bool) -> np.ndarray:
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("settings", FORMS, ids=str)
-def test_it_is_the_equation_of_the_kept_tokens(settings: dict[str, Any], causal: bool) -> None:
+def test_gmlp_is_the_equation_of_the_kept_tokens(settings: dict[str, Any], causal: bool) -> None:
     mixer, x = drawn(causal, **settings), draw(2, T, D)
     keep = torch.tensor([[1, 1, 1, 1, 1], [0, 1, 0, 1, 1]]).bool()
     for row, kept, y in zip(x, keep, mixer(x, keep).detach(), strict=True):
@@ -105,7 +105,7 @@ def test_weights_above_the_triangle_are_not_read(attention: int) -> None:
     ],
 )
 @pytest.mark.parametrize("causal", [True, False])
-def test_arguments_that_do_not_fit(
+def test_arguments_of_gmlp_that_do_not_fit(
     settings: dict[str, Any], dim: int, context: int | None, words: str, causal: bool
 ) -> None:
     with pytest.raises(ValueError, match=words):

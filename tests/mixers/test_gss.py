@@ -58,7 +58,7 @@ def test_widths_are_the_papers_by_default() -> None:
     assert GSSConfig(state_dim=2).build(3, None).channels == 1
 
 
-def test_the_kernel_is_made_of_powers() -> None:
+def test_the_kernel_of_gss_is_made_of_powers() -> None:
     mixer = built(channels=3, state_dim=5)
     expected = np.array([[weight(mixer, c, lag) for c in range(3)] for lag in range(20)])
     view = next(view for view in mixer.plots(drawn(1, 20, 4)) if view.name == "kernel")
@@ -66,7 +66,7 @@ def test_the_kernel_is_made_of_powers() -> None:
 
 
 @pytest.mark.parametrize("states", [3, 70])
-def test_the_equation(states: int) -> None:
+def test_gss_is_its_equation(states: int) -> None:
     """With 70 states through the FFT."""
     mixer, x = built(channels=3, width=6, state_dim=states), drawn(1, 19, 4)
     with torch.no_grad():
@@ -84,7 +84,7 @@ def test_the_equation(states: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("states", first(1, [4, 70]))
 @pytest.mark.parametrize("dtype", first(1, [torch.float32, torch.float64]))
-def test_sixteen_times_the_length(dtype: torch.dtype, states: int) -> None:
+def test_gss_over_sixteen_times_the_length(dtype: torch.dtype, states: int) -> None:
     """2048 tokens at once, where it was made for 128, and by the recurrence."""
     torch.manual_seed(0)
     mixer = GSSConfig(state_dim=states).build(16, 128).to(dtype)

@@ -107,7 +107,7 @@ def test_16384_tokens_that_leave_nothing() -> None:
     torch.testing.assert_close(y[:, -1], mixer(x[:, -1:])[:, 0], rtol=1e-4, atol=1e-4)
 
 
-def test_heads_that_do_not_divide() -> None:
+def test_heads_of_hgrn2_that_do_not_divide() -> None:
     with pytest.raises(ValueError, match="dim 8 is not divisible by heads 3"):
         mixer_config({"kind": "hgrn2", "heads": 3}).build(D, None)
 

@@ -116,7 +116,7 @@ def test_token_by_token_far_beyond_the_context(order: int, gradients: bool) -> N
 
 @torch.no_grad()
 @pytest.mark.parametrize("backend", ["direct", "fft"])
-def test_rows_of_different_lengths_read_on(backend: str) -> None:
+def test_rows_of_hyena_of_different_lengths_read_on(backend: str) -> None:
     mixer, x = build(), draw(3, 20, D)
     keep = torch.arange(9) < torch.tensor([[9], [2], [0]])
     with use(lag_sum=backend):
@@ -262,7 +262,7 @@ def test_initial_values_and_parameters_without_decay() -> None:
     ("settings", "context", "words"),
     [({}, None, "needs a context"), ({"order": 0}, 5, "order"), ({"filter_depth": 1}, 5, "filter_depth")],
 )
-def test_refusals(settings: dict, context: int | None, words: str) -> None:
+def test_refusals_of_hyena(settings: dict, context: int | None, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         mixer_config({"kind": "hyena", **settings}).build(D, context)
 

@@ -48,7 +48,7 @@ def expected_output(kind: str, x: Tensor, w: dict[str, Tensor], dilation: int = 
 
 @pytest.mark.parametrize("kind", ["lightweight_conv", "dynamic_conv"])
 @pytest.mark.parametrize("T", [1, 2, 9])
-def test_it_is_the_equation(kind: str, T: int) -> None:
+def test_lightweight_conv_is_its_equation(kind: str, T: int) -> None:
     mixer = built(kind)
     x = torch.randn(1, T, D, dtype=torch.float64)
     actual = expected_output(kind, x[0], mixer.state_dict())

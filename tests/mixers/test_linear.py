@@ -119,7 +119,7 @@ def test_the_state_is_float32_where_the_weights_are_bfloat16() -> None:
 
 @pytest.mark.parametrize("heads", [1, 3])
 @pytest.mark.parametrize("T", [1, 7])
-def test_the_price_is_the_count(heads: int, T: int) -> None:
+def test_the_price_of_linear_is_the_count(heads: int, T: int) -> None:
     mixer, x = build(heads), draw(1, T, D)
     with use(linear_decay="reference"), torch.no_grad():
         counted = count(lambda: mixer(x))
@@ -128,7 +128,7 @@ def test_the_price_is_the_count(heads: int, T: int) -> None:
         assert getattr(price, name) == getattr(counted, name), name
 
 
-def test_heads_that_do_not_divide_are_errors() -> None:
+def test_heads_of_linear_that_do_not_divide_are_errors() -> None:
     with pytest.raises(ValueError, match="dim 12 is not divisible by heads 5"):
         build(5)
 

@@ -60,7 +60,7 @@ def as_written(mixer: Linformer, x: np.ndarray, how: str) -> np.ndarray:
 
 @pytest.mark.parametrize("how", ["linear", "mean", "max", "conv"])
 @pytest.mark.parametrize("share", SHARES)
-def test_it_is_the_equation_of_the_kept_tokens(share: str, how: str) -> None:
+def test_linformer_is_the_equation_of_the_kept_tokens(share: str, how: str) -> None:
     mixer, x = build(share=share, projection=how), draw(3, T, D)
     keep = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [0, 1, 0, 1, 1, 1, 0], [1, 0, 0, 0, 0, 0, 0]]).bool()
     y, whole = mixer(x, keep).detach(), mixer(x).detach()
@@ -113,7 +113,7 @@ def test_as_many_landmarks_as_tokens_are_attention() -> None:
         ({"k": 3, "last_k": 9, "share": "heads"}, 8, "9 landmarks of 8 tokens"),
     ],
 )
-def test_arguments_that_do_not_fit(settings: dict[str, Any], context: int | None, words: str) -> None:
+def test_arguments_of_linformer_that_do_not_fit(settings: dict[str, Any], context: int | None, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         LinformerConfig(**{"heads": H, **settings}).build(D, context, causal=False, layer=1, depth=2)
 

@@ -88,7 +88,7 @@ def test_it_is_initialized_as_hippo_at_many_time_scales(measure: str) -> None:
     assert float(mixer.c.detach().std()) == pytest.approx(1, abs=0.05)
 
 
-def test_long_sequences_in_float32() -> None:
+def test_long_sequences_of_lssl_in_float32() -> None:
     mixer, x = build_lssl(state_dim=8), draw(1, 8192, DIM).float()
     y = mixer(x)
     y.square().mean().backward()

@@ -62,7 +62,7 @@ def written_out(mixer: Any, x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("T", [1, 3, 4, 20])
 @pytest.mark.parametrize("sizes", [(3, 5, 2), (1, 1, 1), (2, 30, 4), (4, 2, 9)])
 @pytest.mark.parametrize("backend", ["formed", "reference"])
-def test_outputs(T: int, sizes: tuple[int, int, int], backend: str) -> None:
+def test_outputs_of_memorizing_are_its_equation(T: int, sizes: tuple[int, int, int], backend: str) -> None:
     mixer, x = built(*sizes), draw(T)
     expected = np.stack([written_out(mixer, row) for row in x.numpy()])
     with use(recall=backend):

@@ -111,7 +111,7 @@ def test_inputs_of_ten_thousand() -> None:
         ({"rotary_width": 3}, "rotary_width 3 is odd"),
     ],
 )
-def test_settings_that_do_not_fit(settings: dict[str, int], message: str) -> None:
+def test_settings_of_mla_that_do_not_fit(settings: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         mixer_config({"kind": "mla", **settings}).build(D, None)
 

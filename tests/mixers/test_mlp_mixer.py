@@ -91,7 +91,7 @@ def test_one_triangle_alone_leaks() -> None:
         ({"hidden": 4}, 6, "set expand, not hidden"),
     ],
 )
-def test_arguments_that_do_not_fit(settings: dict[str, Any], context: int | None, words: str) -> None:
+def test_arguments_of_mlp_mixer_that_do_not_fit(settings: dict[str, Any], context: int | None, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         mixer_config({"kind": "mlp_mixer", **settings}).build(D, context)
 

@@ -64,7 +64,7 @@ def quadratic(mixer: Mixer, x: Tensor, kernel: str) -> Tensor:
 @pytest.mark.slow
 @every_kernel
 @pytest.mark.parametrize("features", [0, 1, 7])
-def test_outputs_and_gradients_are_those_of_the_quadratic_form(kernel: str, features: int) -> None:
+def test_performer_is_its_quadratic_form(kernel: str, features: int) -> None:
     mixer = build_performer(kernel, features=features)
     results = []
     for read in (mixer, lambda x: torch.stack([quadratic(mixer, row, kernel) for row in x])):
@@ -243,7 +243,7 @@ def test_its_weights_are_shown(kernel: str) -> None:
         assert torch.equal(a, a.tril())
 
 
-def test_heads_that_do_not_divide_are_errors() -> None:
+def test_heads_of_performer_that_do_not_divide_are_errors() -> None:
     with pytest.raises(ValueError, match="choose heads from 1, 2, 4, 8"):
         mixer_config({"kind": "performer", "heads": 3}).build(D, None)
 

@@ -52,7 +52,7 @@ def looked(mixer: Any, x: Tensor) -> list[list[list[int]]]:
 
 @pytest.mark.parametrize("backend", ["reference", "chunks", "blocks"])
 @pytest.mark.parametrize("choice", ["past", "text"])
-def test_the_equation(choice: str, backend: str) -> None:
+def test_reformer_is_its_equation(choice: str, backend: str) -> None:
     mixer, x = build(choice=choice), draw(T, D)
     q, v = ((x @ w.weight.T).view(T, H, -1) for w in (mixer.w_qk, mixer.w_v))
     k = q / (q.square().sum(-1, keepdim=True) + 1e-6 * q.shape[-1]).sqrt()
@@ -158,7 +158,7 @@ def test_directions_are_drawn_again_in_training_alone() -> None:
         ({"rounds_sorted": "together"}, "set choice: text"),
     ],
 )
-def test_settings_that_do_not_fit(settings: dict[str, Any], message: str) -> None:
+def test_settings_of_reformer_that_do_not_fit(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         mixer_config({"kind": "reformer", **settings})
 

@@ -180,7 +180,7 @@ def test_the_scores_shown_are_what_it_reads_with() -> None:
 
 @pytest.mark.parametrize("heads", [1, 3])
 @pytest.mark.parametrize("T", [1, 7])
-def test_the_price_is_the_count(heads: int, T: int) -> None:
+def test_the_price_of_retention_is_the_count(heads: int, T: int) -> None:
     mixer, x = build(heads), draw(1, T, D)
     with use(linear_decay="reference"), torch.no_grad():
         counted = count(lambda: mixer(x))

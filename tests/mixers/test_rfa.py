@@ -65,7 +65,7 @@ def quadratic(mixer: Mixer, x: Tensor) -> Tensor:
 @pytest.mark.slow
 @every_gate
 @pytest.mark.parametrize("features", [0, 1, 7])
-def test_outputs_and_gradients_are_those_of_the_quadratic_form(gate: bool, features: int) -> None:
+def test_rfa_is_its_quadratic_form(gate: bool, features: int) -> None:
     mixer = build_rfa(gate, features=features)
     results = []
     for read in (mixer, lambda x: torch.stack([quadratic(mixer, row) for row in x])):
@@ -257,7 +257,7 @@ def test_its_weights_and_gates_are_shown(gate: bool) -> None:
     assert all(torch.equal(a, a.tril()) for a in heads)
 
 
-def test_heads_that_do_not_divide_are_errors() -> None:
+def test_heads_of_rfa_that_do_not_divide_are_errors() -> None:
     with pytest.raises(ValueError, match="choose heads from 1, 2, 4, 8"):
         mixer_config({"kind": "rfa", "heads": 3}).build(D, None)
 

@@ -92,7 +92,7 @@ def test_16384_tokens_that_leave_nothing() -> None:
     torch.testing.assert_close(mixer(x)[:, -1], alone, rtol=0, atol=0)
 
 
-def test_heads_that_do_not_divide() -> None:
+def test_heads_of_rglru_that_do_not_divide() -> None:
     with pytest.raises(ValueError, match="8 channels of the recurrence are not divisible by heads 3"):
         mixer_config({"kind": "rglru", "heads": 3}).build(8, None)
 

@@ -49,7 +49,7 @@ def looked(mixer: Any, q: Tensor, h: int) -> list[list[int]]:
 @pytest.mark.parametrize("backend", ["reference", "chunks", "blocks"])
 @pytest.mark.parametrize("local_heads", [0, 1])
 @pytest.mark.parametrize("choice", ["past", "text"])
-def test_the_equation(choice: str, local_heads: int, backend: str) -> None:
+def test_routing_is_its_equation(choice: str, local_heads: int, backend: str) -> None:
     mixer, x = build(choice=choice, local_heads=local_heads), draw(T, D)
     q, v = ((x @ w.weight.T).view(T, H, -1).transpose(0, 1) for w in (mixer.w_qk, mixer.w_v))
     q = layer_norm(q, (D // H,))
@@ -130,7 +130,7 @@ def test_clusters_of_the_past_see_none() -> None:
         ({"decay": 1.0}, "decay"),
     ],
 )
-def test_settings_that_do_not_fit(settings: dict[str, Any], message: str) -> None:
+def test_settings_of_routing_that_do_not_fit(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build(**settings)
 

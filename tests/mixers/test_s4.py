@@ -105,7 +105,7 @@ def test_dynamics_have_a_rate_of_their_own_and_no_decay() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("T", [8192, 10_007])
-def test_long_sequences_in_float32(T: int) -> None:
+def test_long_sequences_of_s4_in_float32(T: int) -> None:
     """Any length, a prime too: outputs and gradients are finite, and reading in pieces equals the whole."""
     mixer, x = build_s4(dim=4, state_dim=16), draw(1, T, 4).float()
     y = mixer(x)

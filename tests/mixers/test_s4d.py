@@ -75,7 +75,7 @@ def test_initial_steps_are_between_a_thousandth_and_a_tenth() -> None:
 
 @pytest.mark.parametrize("method", ["zoh", "bilinear"])
 @pytest.mark.parametrize("init", ["lin", "inv", "legs"])
-def test_the_kernel_is_made_of_powers(init: str, method: str) -> None:
+def test_the_kernel_of_s4d_is_made_of_powers(init: str, method: str) -> None:
     mixer = built(state_dim=6, init=init, method=method)
     expected = np.array([[weight(mixer, c, lag) for c in range(3)] for lag in range(20)])
     view = next(view for view in mixer.plots(drawn(1, 20, 3)) if view.name == "kernel")
@@ -96,7 +96,7 @@ def test_the_whole_is_a_sum_over_lags(method: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", first(1, [torch.float32, torch.float64]))
-def test_sixteen_times_the_length(dtype: torch.dtype) -> None:
+def test_s4d_over_sixteen_times_the_length(dtype: torch.dtype) -> None:
     """4096 tokens at once, where it was made for 256, and by the recurrence."""
     torch.manual_seed(0)
     mixer = S4DConfig(state_dim=8, init="inv").build(4, 256).to(dtype)

@@ -47,7 +47,7 @@ def balanced(z: Tensor, keep: Tensor, steps: int) -> Tensor:
         (False, {"cut": 9, "steps": 1}),
     ],
 )
-def test_the_equation(causal: bool, settings: dict[str, Any]) -> None:
+def test_sinkhorn_is_its_equation(causal: bool, settings: dict[str, Any]) -> None:
     mixer, x = build(causal, **settings), draw(T, D)
     q, k, v = ((x @ w.weight.T).view(T, H, -1) for w in (mixer.w_q, mixer.w_k, mixer.w_v))
     blocks = [list(range(i, min(i + b, T))) for i in range(0, T, b)]
@@ -95,7 +95,7 @@ def test_many_iterations_sort() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("cuts", [[0, 1, 2, 5, 13], [0, 7, 13], list(range(14))])
 @pytest.mark.parametrize("whole", [True, False])
-def test_rows_of_different_lengths_read_on(cuts: list[int], whole: bool) -> None:
+def test_rows_of_sinkhorn_of_different_lengths_read_on(cuts: list[int], whole: bool) -> None:
     mixer, x = build(), draw(3, T, D)
     keep = torch.ones(3, T, dtype=torch.bool) if whole else draw(3, T, seed=3) > -0.5
     state, outputs = mixer.start(3), []
@@ -161,7 +161,7 @@ def test_rows_of_the_past_see_none() -> None:
         (False, {"cut": 0}, "cut"),
     ],
 )
-def test_settings_that_do_not_fit(causal: bool, settings: dict[str, Any], message: str) -> None:
+def test_settings_of_sinkhorn_that_do_not_fit(causal: bool, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build(causal, **settings)
 

@@ -141,7 +141,7 @@ def test_inputs_of_ten_thousand_for_16384_tokens() -> None:
     assert bool(mixer(1e4 * torch.randn(1, 16384, 8)).isfinite().all())
 
 
-def test_heads_that_do_not_divide() -> None:
+def test_heads_of_slstm_that_do_not_divide() -> None:
     with pytest.raises(ValueError, match="dim 8 is not divisible by heads 3"):
         mixer_config({"kind": "slstm", "heads": 3}).build(8, None)
 

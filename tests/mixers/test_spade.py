@@ -47,7 +47,11 @@ CHECKS = (
     *(test_causal.check_causal, test_causal.check_longest, test_cost.check_cost, test_views.check_views),
     *(test_keep.check_keep_forward, test_keep.check_rows),
     *(test_reading.check_pieces, test_reading.check_gradients_through_pieces),
-    *(test_refusals.check_refusals, test_refusals.check_keep_is_bool, test_numbers.check_small_numbers),
+    *(
+        test_refusals.check_refusals,
+        test_refusals.check_keep_is_bool,
+        test_numbers.check_small_numbers,
+    ),
     *(test_state.check_state_form, test_state.check_state_is_kept),
     *(test_state.check_reuse_writes_only_into_what_was_given_up, test_state_size.check_state_size),
     *(test_state_size.check_fork_and_trim, test_store.check_store, test_store.check_nothing_is_changed),
@@ -93,7 +97,7 @@ def test_both_outputs_are_normed_concatenated_and_mixed(name: str) -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize("T", [1, 3, 5])
-def test_the_price_is_the_count(name: str, T: int) -> None:
+def test_the_price_of_spade_is_the_count(name: str, T: int) -> None:
     mixer, x = case(name)().eval(), draw(1, T, 8)
     with use(**{op: "reference" for op in known_backends() if "reference" in known_backends()[op]}):
         counted, price = count(lambda: mixer(x)), mixer.cost(T)
@@ -154,7 +158,7 @@ def test_settings() -> None:
         ({"far": {"kind": "she"}}, "needs a context"),
     ],
 )
-def test_refusals(settings: dict[str, Any], words: str) -> None:
+def test_refusals_of_spade(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words) as caught:
         mixer_config({"kind": "spade", **settings}).build(8, None)
     assert "\n" not in str(caught.value)

@@ -87,7 +87,7 @@ def test_nothing_as_large_as_a_kernel_of_all_channels_is_made() -> None:
     assert max(sizes) == x.numel()
 
 
-def test_long_sequences_in_float32() -> None:
+def test_long_sequences_of_ssm_in_float32() -> None:
     mixer, x = build_ssm(step=0.001), 1e3 * draw(1, 8192, DIM).float()
     y = mixer(x)
     y.square().mean().backward()

@@ -42,12 +42,12 @@ def equation(x: np.ndarray, p: dict[str, np.ndarray]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
-def test_it_keeps_the_promises_of_a_mixer(promise) -> None:
+def test_channel_mix_keeps_the_promises_of_a_mixer(promise) -> None:
     promise(make)
 
 
 @pytest.mark.parametrize("T", [1, 2, 7])
-def test_outputs(T: int) -> None:
+def test_outputs_of_channel_mix_are_its_equation(T: int) -> None:
     mixing, x = make(), np.random.default_rng(T).normal(size=(2, T, DIM))
     p = {name: parameter.detach().numpy() for name, parameter in mixing.named_parameters()}
     result = mixing(torch.from_numpy(x)).detach().numpy()
@@ -72,7 +72,7 @@ def test_any_cut_with_dropped_tokens_and_steps() -> None:
 
 
 @pytest.mark.parametrize("T", [1, 2, 5])
-def test_its_price_is_the_count(T: int) -> None:
+def test_the_price_of_channel_mix_is_the_count(T: int) -> None:
     mixing, x = make(), torch.randn(1, T, DIM, dtype=torch.float64)
     with torch.no_grad():
         counted, price = count(lambda: mixing(x)), mixing.cost(T)

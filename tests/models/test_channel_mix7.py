@@ -17,12 +17,12 @@ def make(context: int | None = 5, dtype: torch.dtype = torch.float64) -> Channel
 
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
-def test_it_keeps_the_promises_of_a_mixer(promise) -> None:
+def test_channel_mix7_keeps_the_promises_of_a_mixer(promise) -> None:
     promise(make)
 
 
 @pytest.mark.parametrize("T", [1, 2, 7])
-def test_outputs(T: int) -> None:
+def test_outputs_of_channel_mix7_are_its_equation(T: int) -> None:
     """As the authors' code has it: k = x + (before - x) x_k; relu(key k)^2; value."""
     mixing, x = make(), np.random.default_rng(T).normal(size=(2, T, DIM))
     mu, key, value = (p.detach().numpy() for p in (mixing.mu, mixing.w_k.weight, mixing.w_v.weight))
@@ -32,7 +32,7 @@ def test_outputs(T: int) -> None:
 
 
 @pytest.mark.parametrize("T", [1, 2, 5])
-def test_its_price_is_the_count(T: int) -> None:
+def test_the_price_of_channel_mix7_is_the_count(T: int) -> None:
     mixing, x = make(), torch.randn(1, T, DIM, dtype=torch.float64)
     with torch.no_grad():
         counted, price = count(lambda: mixing(x)), mixing.cost(T)

@@ -60,7 +60,7 @@ def test_each_example_is_read_once_an_epoch() -> None:
 
 @pytest.mark.parametrize("pool", ["mean", "first"])
 @pytest.mark.parametrize("texts", [1, 2])
-def test_the_equations(pool: str, texts: int) -> None:
+def test_classifier_is_its_equations(pool: str, texts: int) -> None:
     model = built(pool=pool, texts=texts, position={"kind": "none"})
     ids = torch.tensor([[0, 3, 4, 0, 5, 0]])
     second = torch.tensor([[0, 0, 0, 0, 1, 1]])
@@ -160,7 +160,7 @@ REFUSED: list[tuple[list[str], str]] = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("words", "message"), REFUSED, ids=str)
-def test_errors_in_one_line(
+def test_errors_of_classifier_in_one_line(
     run: Path, labels: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = [str(run) if word == "RUN" else str(labels / word) if word.endswith(".tsv") else word for word in words]

@@ -81,7 +81,7 @@ def test_the_next_token_has_the_ratio_of_the_evidence_with_it_to_that_without(vo
 
 @pytest.mark.parametrize("vocab", [2, 3, 7, 16, 33])
 @pytest.mark.parametrize("cutoff", [0.0, 2.0])
-def test_every_distribution_sums_to_one(vocab: int, cutoff: float) -> None:
+def test_every_distribution_of_context_tree_sums_to_one(vocab: int, cutoff: float) -> None:
     model = counted(text(300, vocab), 4, vocab, cutoff)
     logits = model(torch.from_numpy(text(60, vocab, seed=1))[None])
     torch.testing.assert_close(logits.logsumexp(2), torch.zeros(1, 60, dtype=torch.float64))

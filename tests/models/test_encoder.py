@@ -52,7 +52,7 @@ def test_a_causal_mixer_is_read_both_ways(mixer: dict[str, Any]) -> None:
     assert (gradient[0].abs().sum(1) > 0).all()
 
 
-def test_dropped_tokens_change_nothing() -> None:
+def test_dropped_tokens_of_encoder_change_nothing() -> None:
     model, ids = built(position="none"), ids_of(2, 6)
     keep = torch.tensor([[True, False, True, True, False, False], [True] * 6])
     logits = model(ids, keep)
@@ -101,7 +101,7 @@ def test_limitations(call: Callable[[Model], object], lacks: str) -> None:
         ({"dmi": 4}, "unknown setting 'dmi'; did you mean 'dim'"),
     ],
 )
-def test_settings_that_do_not_fit(settings: dict[str, Any], error: str) -> None:
+def test_settings_of_encoder_that_do_not_fit(settings: dict[str, Any], error: str) -> None:
     with pytest.raises(ValueError, match=error):
         built(**settings)
 
@@ -124,7 +124,7 @@ def test_every_kind_has_its_name_and_builds() -> None:
 
 
 @pytest.mark.slow
-def test_it_is_saved_and_loaded(tmp_path: Any) -> None:
+def test_encoder_is_saved_and_loaded(tmp_path: Any) -> None:
     model = built()
     seqloom.save(model, tmp_path / "encoder")
     again = seqloom.load(tmp_path / "encoder")

@@ -26,7 +26,7 @@ def make(context: int | None = 5, dtype: torch.dtype = torch.float64) -> FFN:
 
 
 @pytest.mark.parametrize("promise", HELD, ids=lambda promise: promise.__name__)
-def test_it_keeps_the_promises_of_a_mixer(promise) -> None:
+def test_ffn_keeps_the_promises_of_a_mixer(promise) -> None:
     promise(make)
 
 
@@ -41,7 +41,7 @@ def test_outputs_without_memory() -> None:
 
 
 @pytest.mark.parametrize("T", [1, 4])
-def test_its_price_is_the_count(T: int) -> None:
+def test_the_price_of_ffn_is_the_count(T: int) -> None:
     ffn, x = make(), draw(1, T, DIM)
     with torch.no_grad():
         counted, stepped = count(lambda: ffn(x)), count(lambda: ffn.step(x[:, 0], ffn.start(1)))

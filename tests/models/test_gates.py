@@ -168,7 +168,7 @@ def test_weights_are_drawn_again_with_their_bias() -> None:
         ({"residual": "gur"}, "residual: input should be 'add', 'gru'"),
     ],
 )
-def test_settings_that_do_not_fit(changes: dict[str, Any], error: str) -> None:
+def test_settings_of_gates_that_do_not_fit(changes: dict[str, Any], error: str) -> None:
     with pytest.raises(ValueError, match=error):
         decoder_of("gru", **changes)
 

@@ -101,7 +101,7 @@ def test_long_rows_do_not_underflow() -> None:
     assert all(torch.isfinite(table).all() for table in (built.initial, built.moves, built.writes))
 
 
-def test_every_distribution_sums_to_one() -> None:
+def test_every_distribution_of_hmm_sums_to_one() -> None:
     logits = model()(texts(3))
     torch.testing.assert_close(logits.logsumexp(2), torch.zeros(3, T, dtype=torch.float64))
 
@@ -120,7 +120,7 @@ def test_a_text_in_pieces_and_tokens_is_read_as_the_whole() -> None:
     assert nbytes(state) == 2 * 8 * N
 
 
-def test_dropped_tokens_change_nothing() -> None:
+def test_dropped_tokens_of_hmm_change_nothing() -> None:
     built, ids = model(), texts(2)
     keep = torch.tensor([[True, False, True, True, False], [False, True, True, True, True]])
     logits, state = built.extend(ids, built.start(2), keep)

@@ -25,7 +25,7 @@ def built(kind: str, **settings: Any) -> Any:
 
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", KINDS)
-def test_sixteen_times_the_length(kind: str) -> None:
+def test_models_over_sixteen_times_the_length(kind: str) -> None:
     model, text = built(kind, position="none"), ids(1, FAR)
     longest = model.longest
     if longest is not None:

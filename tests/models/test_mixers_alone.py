@@ -37,7 +37,7 @@ def test_it_is_the_stack_of_mixers(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pieces_and_steps_give_the_whole(kind: str) -> None:
+def test_pieces_and_steps_of_models_of_mixers_alone_are_the_whole(kind: str) -> None:
     model, text = made(kind), ids(2, 9)
     expected = model(text)
     first, state = model.extend(text[:, :5], model.start(2))
@@ -49,7 +49,7 @@ def test_pieces_and_steps_give_the_whole(kind: str) -> None:
         near(logits, expected[:, position])
 
 
-def test_dropped_tokens_are_as_if_never_written() -> None:
+def test_dropped_tokens_of_models_of_mixers_alone_are_as_if_never_written() -> None:
     model, text = made("rwkv"), ids(*KEEP.shape)
     whole = model(text, KEEP)
     for row, keep in enumerate(KEEP):

@@ -37,7 +37,7 @@ def test_its_losses_are_those_of_the_whole_text_counted_at_once(order: int) -> N
     np.testing.assert_allclose(log_p, expected[1:], rtol=1e-12)
 
 
-def test_every_distribution_sums_to_one() -> None:
+def test_every_distribution_of_ngram_sums_to_one() -> None:
     logits = counted()(torch.from_numpy(text(200, seed=2))[None])
     torch.testing.assert_close(logits.logsumexp(2), torch.zeros(1, 200, dtype=torch.float64))
 
@@ -66,7 +66,7 @@ def test_a_text_in_pieces_and_tokens_is_read_as_the_whole(order: int) -> None:
     assert torch.equal(model.step(ids[rows, 0], select(state, rows))[0], model.step(ids[:, 0], state)[0][rows])
 
 
-def test_dropped_tokens_change_nothing() -> None:
+def test_dropped_tokens_of_ngram_change_nothing() -> None:
     model, ids = counted(), torch.from_numpy(text(24, seed=4)).view(2, 12)
     keep = torch.tensor([[True, False, True, True] * 3, [False, True, True, False] * 3])
     logits, state = model.extend(ids, model.start(2), keep)

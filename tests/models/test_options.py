@@ -116,14 +116,14 @@ def written(model: Decoder, text: Tensor) -> Tensor:
 
 
 @every
-def test_the_equations(options: dict[str, Any]) -> None:
+def test_decoders_is_its_equations(options: dict[str, Any]) -> None:
     model, text = decoder("attention", **options), ids(2, CONTEXT)
     with torch.no_grad():
         near(model(text), written(model, text))
 
 
 @every
-def test_pieces_and_steps_give_the_whole(options: dict[str, Any]) -> None:
+def test_pieces_and_steps_of_decoders_are_the_whole(options: dict[str, Any]) -> None:
     model, text = decoder("rwkv", **options).requires_grad_(False), ids(2, 6)
     expected = model(text)
     first, state = model.extend(text[:, :4], model.start(2))
@@ -143,7 +143,7 @@ def test_pieces_and_steps_give_the_whole(options: dict[str, Any]) -> None:
 @pytest.mark.slow
 @every
 @torch.no_grad()
-def test_the_price_is_the_count(options: dict[str, Any]) -> None:
+def test_the_price_of_decoders_is_the_count(options: dict[str, Any]) -> None:
     with use(**{op: "reference" for op in known_backends() if "reference" in known_backends()[op]}):
         model = decoder("he", position="none", **options)
         for T in (1, 4):

@@ -14,7 +14,7 @@ SUBLAYERS = {"attention": 65_536, "she": 2_129_920, "he": 65_536, "we": 49_152, 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("T", [1, 2, CONTEXT])
-def test_the_equations(kind: str, T: int) -> None:
+def test_paper_is_its_equations(kind: str, T: int) -> None:
     heads = 4 if kind == "attention" else None
     model = decoder({"kind": kind, "heads": heads} if heads else kind, depth=3)
     s = ids(3, T)

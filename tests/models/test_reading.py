@@ -41,7 +41,7 @@ def _no_gradients() -> Iterator[None]:
 
 
 @every_kind
-def test_dropped_tokens_are_as_if_never_written(kind: str) -> None:
+def test_dropped_tokens_of_models_are_as_if_never_written(kind: str) -> None:
     model, text = made(kind), ids(*KEEP.shape)
     result = model(text, KEEP)
     assert bool((result[~KEEP] == 0).all())
@@ -54,7 +54,7 @@ def test_dropped_tokens_are_as_if_never_written(kind: str) -> None:
 @pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize("position", ["learned", "none"])
-def test_pieces_and_steps_give_the_whole(kind: str, position: str) -> None:
+def test_pieces_and_steps_of_models_are_the_whole(kind: str, position: str) -> None:
     model, text = made(kind, position), ids(2, CONTEXT)
     expected = model(text)
     for cuts in ([6], [1, 5], [2, 0, 3, 1], [1] * 6):

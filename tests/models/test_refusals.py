@@ -71,7 +71,7 @@ def test_the_heads_of_a_layer_are_its_own() -> None:
     ],
     ids=str,
 )
-def test_settings_that_do_not_fit(settings: dict[str, Any], words: str) -> None:
+def test_settings_of_models_that_do_not_fit(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011  the words are looked for below
         config(**settings)
     message = str(caught.value)
@@ -80,7 +80,7 @@ def test_settings_that_do_not_fit(settings: dict[str, Any], words: str) -> None:
     assert len(message) < 300, message
 
 
-def test_heads_that_do_not_divide() -> None:
+def test_heads_of_models_that_do_not_divide() -> None:
     with pytest.raises(ValueError, match="dim 8 is not divisible by heads 3: choose heads from 1, 2, 4, 8"):
         Decoder(config(mixer={"kind": "attention", "heads": 3}))
 
@@ -106,7 +106,7 @@ def test_a_state_of_other_rows() -> None:
         model.extend(ids(1, 2), {})
 
 
-def test_no_rows_and_no_tokens_to_read() -> None:
+def test_models_of_no_rows_and_of_no_tokens() -> None:
     model = decoder("she")
     assert model(ids(2, 0)).shape == (2, 0, VOCAB)
     assert model(ids(0, 3)).shape == (0, 3, VOCAB)

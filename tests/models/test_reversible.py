@@ -135,7 +135,7 @@ def test_steps_and_price() -> None:
         ({"position": "learned_each_layer"}, "which sublayers=reversible cannot"),
     ],
 )
-def test_settings_that_do_not_fit(settings: dict[str, Any], message: str) -> None:
+def test_settings_of_reversible_that_do_not_fit(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         decoder(MIXERS[0], **settings)
 

@@ -61,7 +61,7 @@ def test_channel_mixing_and_embedding_norm_are_settings(changed: dict[str, Any])
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_pieces_and_steps_give_the_whole(kind: str) -> None:
+def test_pieces_and_steps_of_rwkv_block_are_the_whole(kind: str) -> None:
     model, text = made(kind), ids(2, 9)
     expected = model(text)
     for cuts in ([9], [1, 8], [4, 0, 3, 2], [1] * 9):
@@ -80,7 +80,7 @@ def test_pieces_and_steps_give_the_whole(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("cut", [0, 1, 4, 8])
-def test_dropped_tokens_are_as_if_never_written(kind: str, cut: int) -> None:
+def test_dropped_tokens_of_rwkv_block_are_as_if_never_written(kind: str, cut: int) -> None:
     model, text = made(kind), ids(*KEEP.shape)
     whole = model(text, KEEP)
     assert bool((whole[~KEEP] == 0).all())

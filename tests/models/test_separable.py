@@ -45,13 +45,13 @@ def written_out(mixing: Separable, x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
-def test_it_keeps_the_promises_of_a_mixer(promise) -> None:
+def test_separable_keeps_the_promises_of_a_mixer(promise) -> None:
     promise(make)
 
 
 @pytest.mark.parametrize("build", [make, around])
 @pytest.mark.parametrize("T", [1, 2, 9])
-def test_outputs(build, T: int) -> None:
+def test_outputs_of_separable_are_its_equation(build, T: int) -> None:
     mixing, x = build(), np.random.default_rng(T).normal(size=(2, T, DIM))
     expected = np.stack([written_out(mixing, row) for row in x])
     np.testing.assert_allclose(mixing(torch.from_numpy(x)).detach().numpy(), expected, rtol=0, atol=1e-12)
@@ -68,7 +68,7 @@ def test_over_both_sides_dropped_tokens_are_as_if_never_written() -> None:
 
 
 @pytest.mark.parametrize("T", [1, 2, 5])
-def test_its_price_is_the_count(T: int) -> None:
+def test_the_price_of_separable_is_the_count(T: int) -> None:
     from seqloom.ops.backends import use
 
     x = torch.randn(1, T, DIM, dtype=torch.float64)

@@ -258,7 +258,7 @@ def test_greedy_targets_end_by_row() -> None:
         ({"sublayers": "parallel"}, "sublayers"),
     ],
 )
-def test_settings_that_do_not_fit(changes: dict[str, Any], words: str) -> None:
+def test_settings_of_seq2seq_that_do_not_fit(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         built(**changes)
 

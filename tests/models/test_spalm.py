@@ -105,7 +105,7 @@ def test_without_retrieved_tokens_it_is_the_decoder() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("frozen", ["gru", "attention"])
 @pytest.mark.parametrize("mixer", MIXERS, ids=str)
-def test_pieces_and_steps_are_the_whole(mixer: dict[str, Any], frozen: str, tmp_path: Path) -> None:
+def test_pieces_and_steps_of_spalm_are_the_whole(mixer: dict[str, Any], frozen: str, tmp_path: Path) -> None:
     """The frozen model streams next to the model: `forward` of a window, `extend` of pieces and `step` agree."""
     model, of = spalm(tmp_path, mixer, frozen), ids(length=CONTEXT)
     with torch.no_grad():
@@ -127,7 +127,7 @@ def test_pieces_and_steps_are_the_whole(mixer: dict[str, Any], frozen: str, tmp_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mixer", MIXERS[:2], ids=str)
-def test_dropped_tokens_are_as_if_never_written(mixer: dict[str, Any], tmp_path: Path) -> None:
+def test_dropped_tokens_of_spalm_are_as_if_never_written(mixer: dict[str, Any], tmp_path: Path) -> None:
     model, of = spalm(tmp_path, mixer), ids(length=CONTEXT)
     keep = torch.tensor([[True, False, True, True, False, True], [True] * 4 + [False] * 2])
     with torch.no_grad():
@@ -160,7 +160,7 @@ def test_given_and_looked_up_are_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_its_price_is_the_count(tmp_path: Path) -> None:
+def test_the_price_of_spalm_is_the_count(tmp_path: Path) -> None:
     model, of = built(k=3), ids(rows=1)
     reference = {op: "reference" for op, names in known_backends().items() if "reference" in names}
     given = followed(of)

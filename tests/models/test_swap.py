@@ -86,7 +86,7 @@ def test_what_cannot_be_replaced_is_named() -> None:
         seqloom.swap(model, {0: {"kind": "fnet"}})
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_swap_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = seqloom.save(llama().float(), tmp_path / "run")
     assert command(["swap", str(source), "--to", "gated_delta", "--keep-attention", "25%", "--plan"]) == 0
     plan = capsys.readouterr().out

@@ -55,7 +55,7 @@ def by_loops(model: TextCNN, ids: list[int]) -> Tensor:
 
 @pytest.mark.parametrize("channels", ["both", "tuned", "static"])
 @pytest.mark.parametrize("size", [1, 2, 4, 5, T])
-def test_the_equations(channels: str, size: int) -> None:
+def test_textcnn_is_its_equations(channels: str, size: int) -> None:
     model = built(channels=channels)
     ids = torch.randint(V, (1, size))
     torch.testing.assert_close(model(ids)[0], by_loops(model, ids[0].tolist()), rtol=1e-12, atol=1e-12)
@@ -154,7 +154,7 @@ def test_training_keeps_the_norm(labels: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_goes_on_bit_for_bit(labels: Path) -> None:
+def test_textcnn_goes_on_bit_for_bit(labels: Path) -> None:
     trained(labels, "halves", "training.batches=9")
     halves, whole = trained(labels, "halves", "training.batches=14"), trained(labels, "whole", "training.batches=14")
     for name, tensor in whole.state_dict().items():
@@ -173,7 +173,9 @@ REFUSED: list[tuple[list[str], str]] = [
 
 
 @pytest.mark.parametrize(("words", "message"), REFUSED, ids=str)
-def test_errors_in_one_line(labels: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_of_textcnn_in_one_line(
+    labels: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     given = [str(labels / word) if word.endswith(".tsv") else word for word in words]
     assert command(["train", "classifier/textcnn", *given, "--out", str(labels / "none")]) == 2
     printed = capsys.readouterr().err.strip().splitlines()

@@ -109,7 +109,7 @@ def test_the_residuals_of_the_paper_and_not_of_seed_002() -> None:
 @pytest.mark.parametrize("halt", [False, True])
 @pytest.mark.parametrize("channel", ["ffn", "separable"])
 @pytest.mark.parametrize("mixer", MIXERS, ids=str)
-def test_pieces_and_steps_are_the_whole(mixer: dict[str, Any], channel: str, halt: bool) -> None:
+def test_pieces_and_steps_of_universal_are_the_whole(mixer: dict[str, Any], channel: str, halt: bool) -> None:
     model = universal(mixer=mixer, channel=channel, halt=halt)
     with torch.no_grad():
         whole = model(ids())
@@ -128,7 +128,7 @@ def test_pieces_and_steps_are_the_whole(mixer: dict[str, Any], channel: str, hal
 
 @pytest.mark.parametrize("kind", ["universal", "universal_encoder"])
 @pytest.mark.parametrize("channel", ["ffn", "separable"])
-def test_dropped_tokens_are_as_if_never_written(kind: str, channel: str) -> None:
+def test_dropped_tokens_of_universal_are_as_if_never_written(kind: str, channel: str) -> None:
     model = built(kind, channel=channel, halt=True)
     keep = torch.rand(2, 12, generator=torch.Generator().manual_seed(4)) < 0.6
     logits, extras = model.forward_with_extras(ids(), keep)
@@ -197,7 +197,7 @@ def test_a_step_that_all_positions_skip_changes_nothing() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("halt", [False, True])
 @pytest.mark.parametrize("position", ["sinusoidal", "learned", "none", "rotary"])
-def test_its_price_is_the_count(position: str, halt: bool) -> None:
+def test_the_price_of_universal_is_the_count(position: str, halt: bool) -> None:
     model = universal(position=position, halt=halt)
     reference = {op: "reference" for op, names in known_backends().items() if "reference" in names}
     with torch.no_grad(), use(**reference):
@@ -245,7 +245,7 @@ def test_auxiliary_losses_of_every_step_and_one_update(monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
-def test_it_is_saved_and_loaded(tmp_path: Any) -> None:
+def test_universal_is_saved_and_loaded(tmp_path: Any) -> None:
     model = universal(halt=True)
     seqloom.save(model, tmp_path / "universal")
     again = seqloom.load(tmp_path / "universal").double()
@@ -264,7 +264,7 @@ def test_it_is_saved_and_loaded(tmp_path: Any) -> None:
         ({"epsilon": 1.0, "halt": True}, "epsilon"),
     ],
 )
-def test_settings_that_do_not_fit(settings: dict[str, Any], error: str) -> None:
+def test_settings_of_universal_that_do_not_fit(settings: dict[str, Any], error: str) -> None:
     with pytest.raises(ValueError, match=error) as caught:
         read(UniversalConfig, {**SIZES, "position": "sinusoidal", "mixer": {"kind": "he"}, **settings})
     assert "\n" not in str(caught.value)

@@ -213,7 +213,7 @@ def test_statistics_reach_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_it_is_saved_and_loaded(tmp_path: Path) -> None:
+def test_universal_seq2seq_is_saved_and_loaded(tmp_path: Path) -> None:
     model = built(halt=True, channel="separable", encoder={"repeat": True})
     assert isinstance(model, UniversalSeq2Seq)
     seqloom.save(model.float(), tmp_path / "universal")
@@ -241,7 +241,9 @@ def test_it_is_saved_and_loaded(tmp_path: Path) -> None:
         ({"position": "learned_each_layer"}, {}, "which one block lacks"),
     ],
 )
-def test_settings_that_do_not_fit(changes: dict[str, Any], encoder: dict[str, Any], words: str) -> None:
+def test_settings_of_universal_seq2seq_that_do_not_fit(
+    changes: dict[str, Any], encoder: dict[str, Any], words: str
+) -> None:
     with pytest.raises(ValueError, match=words) as caught:
         built(encoder=encoder, **changes)
     assert "\n" not in str(caught.value)

@@ -84,6 +84,6 @@ def test_large_positions_are_exact_in_float32() -> None:
     torch.testing.assert_close(turned(x, time).double(), exact, rtol=0, atol=1e-6)
 
 
-def test_gradients() -> None:
+def test_gradients_of_rotary_are_differences() -> None:
     x, time = draw(2, 3, 4).requires_grad_(), torch.arange(3)
     assert torch.autograd.gradcheck(lambda x: turned(x, time), (x,))

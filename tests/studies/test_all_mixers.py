@@ -159,7 +159,9 @@ def test_limitations_of_a_mixer(kind: str, words: list[str], monkeypatch: pytest
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clocks")
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_all_as_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(module, "kinds", lambda: THREE)
     words = ["compare", "--all", "me:", "--preset", "tiny", "--source", "stories:30:0", "--set", "training.batches=2"]
     words += ["--set", "model.dim=6", "--lengths", "8", "--out", str(tmp_path), "--probe-batches", "1"]

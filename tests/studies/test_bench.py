@@ -212,7 +212,7 @@ REFUSED: dict[str, tuple[list[str], str, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.usefixtures("no_clock")
-def test_errors_are_one_line(name: str) -> None:
+def test_errors_of_bench_are_one_line(name: str) -> None:
     mixers, against, changed, message = REFUSED[name]
     with pytest.raises(ValueError, match=message) as refusal:
         bench(mixers, against, **{**SMALL, **changed})

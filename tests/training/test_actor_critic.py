@@ -206,7 +206,9 @@ REFUSED: list[tuple[list[str], str]] = [
 
 
 @pytest.mark.parametrize(("words", "message"), REFUSED, ids=str)
-def test_refusals(words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusals_of_actor_critic(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert command(["train", *words, "--out", str(tmp_path / "none")]) == 2
     printed = capsys.readouterr().err.strip()
     assert message in printed

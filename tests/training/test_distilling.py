@@ -95,7 +95,7 @@ def test_the_layers_that_lose_least_get_windows_first(teacher: Path) -> None:
         give_windows(model, corpus.held_out, [0], 1)
 
 
-def test_the_command(teacher: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_distill_as_a_command(teacher: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["distill", str(teacher), "--to", "he", "--data", DATA, "--tokens", "1.3k", "--batch", "4"]
     assert command([*words, "--plan"]) == 0
     plan = capsys.readouterr().out

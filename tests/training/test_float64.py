@@ -45,7 +45,7 @@ def test_its_losses_are_float64(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", first(1, ["she", "attention", "retention", "mamba"]))
-def test_it_goes_on_bit_for_bit(tmp_path: Path, kind: str) -> None:
+def test_float64_training_goes_on_bit_for_bit(tmp_path: Path, kind: str) -> None:
     tiny(tmp_path / "whole", DOUBLE, mixer(kind))
     tiny(tmp_path / "cut", DOUBLE, mixer(kind), "training.batches=4")
     tiny(tmp_path / "cut", DOUBLE, mixer(kind), "training.batches=8")

@@ -172,7 +172,9 @@ def test_the_answer_head_is_optimized() -> None:
         ("training.objective.difficulty=3", "training.objective needs a kind"),
     ],
 )
-def test_settings_that_do_not_fit(change: str, error: str, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_of_objectives_that_do_not_fit(
+    change: str, error: str, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert command(["train", "tiny", "--out", str(out), "--set", change]) == 2
     printed = capsys.readouterr().err
     assert error in printed

@@ -147,7 +147,7 @@ def test_the_setting_is_a_part_of_the_identity_only_where_it_is_set() -> None:
         (["data.packed=2"], "data.packed: input should be a valid boolean"),
     ],
 )
-def test_settings_that_do_not_fit(
+def test_settings_of_packed_that_do_not_fit(
     changes: list[str], error: str, out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [word for change in (*PACKED, *changes) for word in ("--set", change)]

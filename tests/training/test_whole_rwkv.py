@@ -17,7 +17,7 @@ RWKV = (mixer("rwkv"), "model.channel=channel_mix", "model.embed_norm=true", "mo
 
 
 @pytest.mark.slow
-def test_it_goes_on_bit_for_bit(whole: Callable[..., Outcome], out: Path) -> None:
+def test_whole_rwkv_goes_on_bit_for_bit(whole: Callable[..., Outcome], out: Path) -> None:
     assert apart(out, *RWKV, arm=at_row(4, signal.SIGTERM)) == 128 + signal.SIGTERM
     assert tiny(out, *RWKV).step == 9
     same(out, whole(*RWKV).run.folder)

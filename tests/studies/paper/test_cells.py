@@ -216,7 +216,7 @@ def test_differences_are_listed(grids: MakeGrid, tmp_path: Path) -> None:
     assert differences(full, STUDIES["fig11"](full)) == f"a vocabulary of {made:,} in fact"
 
 
-def test_names() -> None:
+def test_names_of_cells() -> None:
     assert find_studies(["fig8", "table7", "fig8"]) == (["fig8"], ["table7"])
     figures, tables = find_studies(["all"])
     assert figures[:3] == ["fig8", "fig9", "equal-params"]

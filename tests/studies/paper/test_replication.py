@@ -207,7 +207,9 @@ def test_rows_that_name_a_path_are_an_error(word: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_replication_as_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(sys, "argv", ["replication", str(tmp_path)])
     monkeypatch.setattr(replication, "PAGE", tmp_path / "page.md")
     monkeypatch.setattr(replication, "draw", lambda *_: None)

@@ -162,7 +162,7 @@ def test_many_differences_are_summed_up(tmp_path: Path) -> None:
     assert result.measured == "4 of 4 below 0; the least: 16 heads - 1 head: -0.340"
 
 
-def test_names() -> None:
+def test_names_of_verdicts() -> None:
     expected = {
         ONE: "1 head",
         "attention-heads=32, no positions": "32 heads, no positions",

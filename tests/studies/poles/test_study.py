@@ -198,7 +198,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("arguments", "words"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
-def test_refusals(
+def test_refusals_of_poles_study(
     seqloom: Seqloom,
     extractors: Path,
     trained: Path,

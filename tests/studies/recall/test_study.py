@@ -244,7 +244,7 @@ def test_only_questions_cost() -> None:
 
 
 @pytest.mark.slow
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_study_recall_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["study", "recall", "attention:heads=2", "me", "--probe", "copying", "--difficulty", "1..2", "--dim", "8"]
     words += ["--batches", "6", "--batch", "4", "--out", str(tmp_path / "x")]
     assert command(words) == 0
