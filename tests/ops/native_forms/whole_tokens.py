@@ -82,7 +82,7 @@ def _drawn(module: Any, draw: Draw) -> Any:
 def _mixer(config: Any, dim: int, layer: int, began: bool, draw: Draw, B: int) -> Outputs:
     mixer = _drawn(config.build(dim, 8, layer=layer, depth=2), draw)
     x, first = draw(B, dim), {"values": draw(B, dim)} if config.kind == "rwkv7" and layer else {}
-    entries = {name: draw(B, *entry.shape) / 2 for name, entry in mixer.memory.items()}
+    entries = {name: draw(B, *entry.shape) / 2 for name, entry in mixer.state_spec.items()}
     state = State({**entries, "length": torch.full((B,), 9 * began)}, 9 * began, True)
     if not began:
         state = mixer.start(B)
