@@ -122,7 +122,7 @@ def with_gradients(
     leaves = [x.clone().requires_grad_() for x in (draw(B, T, D), *weights(model), begun(model))]
     with backends.use(state_space=backend):
         if fresh:
-            y = outputs(model.__name__, leaves[0], lambda: tuple(leaves[1:-1]), *how)
+            y = outputs(model.__name__.removeprefix("run_"), leaves[0], lambda: tuple(leaves[1:-1]), *how)
         else:
             y, x = model(leaves[0], lambda: tuple(leaves[1:-1]), *how, leaves[-1], lengths=lengths)
     real = torch.ones(B, T) if lengths is None else torch.arange(T) < lengths[:, None]
@@ -293,7 +293,9 @@ def test_state_space_of_no_rows_and_of_no_tokens(model: Callable[..., object], h
     expected, after = model(u, lambda: weights(model), *how, torch.zeros_like(begun(model)))
     assert torch.equal(x, after)
     torch.testing.assert_close(y, expected, rtol=0, atol=1e-12)
-    torch.testing.assert_close(outputs(model.__name__, u, lambda: weights(model), *how), y, rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        outputs(model.__name__.removeprefix("run_"), u, lambda: weights(model), *how), y, rtol=0, atol=1e-12
+    )
 
 
 @each_model

@@ -156,7 +156,7 @@ def test_the_rule_takes_narrow_heads_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -
     """On meta tensors, where a GPU is pretended."""
     chosen = []
     monkeypatch.setattr("seqloom.ops.attention.device.best", lambda device: True)
-    monkeypatch.setattr("seqloom.ops.attention.gpu.device.able", lambda device: True)
+    monkeypatch.setattr("seqloom.ops.attention.gpu.device.supports", lambda device: True)
     for H, T, K in ((32, 128, 4), (8, 256, 16), (8, 257, 16), (4, 128, 32)):
         q = torch.empty(1, H, T, K, device="meta")
         with backends.record_backends() as ran:
