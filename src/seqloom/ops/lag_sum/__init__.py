@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, cat, float32, promote_types
 
 from seqloom.core.autocast import autocasts, without_autocast
+from seqloom.core.graphs import capturing
 from seqloom.core.shapes import Stream
 from seqloom.ops import gpu as device
 from seqloom.ops.checked import check_shapes
@@ -55,7 +56,9 @@ def lags(x: Stream, w: Taps, past: Float[Tensor, "B P D"] | None = None) -> Stre
 def _run(x: Tensor, w: Tensor) -> Tensor:
     if x.numel() == 0:
         return x.clone()
-    run, w = OP[OP.choose(x, w)], w[: x.shape[1]]
+    run = OP[OP.choose(x, w)]
+    if capturing() or len(w) > x.shape[1]:  # the gradient of a slice is a copy, even of all taps
+        w = w[: x.shape[1]]
     if not autocasts(x.device):
         y: Tensor = run(x, w)
         return y
