@@ -1,6 +1,7 @@
 """The gates in C (gates.c) from their logits: one pass over memory forward and one backward, threads over tokens.
 
-The products with W and softplus(Λ) are torch's. Results do not depend on the number of threads.
+The products with W are by the faster one of torch's matrix libraries, softplus(Λ) is torch's. Results do not depend on
+the number of threads.
 """
 
 from pathlib import Path
@@ -11,6 +12,7 @@ from torch.nn.functional import softplus
 
 from seqloom.ops import native
 from seqloom.ops.fused.gated_decay.reference import STRONGEST, from_logits
+from seqloom.ops.fused.projection import outer, project
 from seqloom.ops.kernel import Kernel
 
 SPAN = 64
@@ -35,8 +37,8 @@ def gate_decay(u: Tensor, weight: Tensor, bias: Tensor, rate: Tensor, fresh: Ten
 
 def _logits(u: Tensor, weight: Tensor) -> Tensor:
     """The logits of r and i (H, B T, 2N), without the bias."""
-    H, N, _ = weight.shape
-    return torch.bmm(u.reshape(-1, H, N).transpose(0, 1), weight)
+    blocks = u.flatten(0, 1).split(weight.shape[1], 1)
+    return torch.stack([project(block, matrix.T) for block, matrix in zip(blocks, weight, strict=True)])
 
 
 def _forward(u: Tensor, weight: Tensor, bias: Tensor, rate: Tensor, fresh: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -63,8 +65,8 @@ def _backward(
     u_rows, du_rows, dweight = u.reshape(-1, D), du.view(-1, D), torch.empty_like(weight)
     for head in range(H):  # one product of all heads would have to be transposed and added to du
         channels = slice(head * N, (head + 1) * N)
-        du_rows[:, channels].addmm_(dlogits[head], weight[head].T)
-        torch.mm(u_rows[:, channels].T, dlogits[head], out=dweight[head])
+        du_rows[:, channels] += project(dlogits[head], weight[head])
+        dweight[head] = outer(u_rows[:, channels], dlogits[head])
     drate, r_sums, i_sums = sums.sum(0, dtype=torch.float64).to(u.dtype).unbind(0)
     dbias = torch.cat([r_sums.view(H, N), i_sums.view(H, N)], 1)
     return du, dweight, dbias, drate.clone()
