@@ -1,4 +1,4 @@
-"""Recent recurrent mixers against their speed goals, relative to attention with 4 heads and to `transformers`.
+"""Recent mixers against their speed goals, relative to attention with 4 heads and to `transformers`.
 
 python benchmarks/newer_mixers.py                       everything; or parts:
     --sublayers     forward and backward, 4 rows of 2,048 and one of 8,192, next to attention with its projections
@@ -27,9 +27,9 @@ from seqloom.training.memory import keep_freed_memory
 
 SECTIONS = ("sublayers", "tokens", "peers")
 PEER, HEADS = "attention", 4
-MIXERS = ("gla", "gated_delta", "kda", "mamba2", "mlstm", "rwkv7", "hgrn2", "rglru")
+MIXERS = ("gla", "gated_delta", "kda", "mamba2", "mlstm", "rwkv7", "hgrn2", "rglru", "performer", "fox")
 SHARES = {"gla": 0.7, "gated_delta": 0.8, "kda": 1.0, "mamba2": 0.5, "mlstm": 0.8, "rwkv7": 1.1, "rglru": 0.25}
-SUBLAYER = {(4, 2048): SHARES, (1, 8192): dict.fromkeys(SHARES, 0.4)}
+SUBLAYER = {(4, 2048): {**SHARES, "performer": 0.5, "fox": 1.15}, (1, 8192): dict.fromkeys(SHARES, 0.4)}
 """goals by rows and tokens; hgrn2 has none"""
 FLAT = 1.05
 """a token far away, of one nearby"""
