@@ -28,8 +28,11 @@ from seqloom.training.memory import keep_freed_memory
 SECTIONS = ("sublayers", "tokens", "peers")
 PEER, HEADS = "attention", 4
 MIXERS = ("gla", "gated_delta", "kda", "mamba2", "mlstm", "rwkv7", "hgrn2", "rglru", "performer", "fox")
-SHARES = {"gla": 0.7, "gated_delta": 0.8, "kda": 1.0, "mamba2": 0.5, "mlstm": 0.8, "rwkv7": 1.1, "rglru": 0.25}
-SUBLAYER = {(4, 2048): {**SHARES, "performer": 0.5, "fox": 1.15}, (1, 8192): dict.fromkeys(SHARES, 0.4)}
+SHARES = {
+    **{"gla": 0.7, "gated_delta": 0.8, "kda": 1.0, "mamba2": 0.5, "mlstm": 0.8, "rwkv7": 1.1, "rglru": 0.25},
+    **{"performer": 0.5, "fox": 1.15},
+}
+SUBLAYER = {(4, 2048): SHARES, (1, 8192): {**dict.fromkeys(SHARES, 0.4), "fox": 1.15}}
 """goals by rows and tokens; hgrn2 has none"""
 FLAT = 1.05
 """a token far away, of one nearby"""

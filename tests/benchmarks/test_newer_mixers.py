@@ -39,8 +39,9 @@ def results(newer: Any, script: Script, tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_goals_of_newer_mixers_are_those_that_were_set(script: Script) -> None:
     newer = script("newer_mixers")
     expected = {"gla": 0.7, "gated_delta": 0.8, "kda": 1.0, "mamba2": 0.5, "rglru": 0.25, "mlstm": 0.8, "rwkv7": 1.1}
+    expected |= {"performer": 0.5, "fox": 1.15}
     first, second = newer.SUBLAYER.items()
-    assert (first, second) == (((4, 2048), expected), ((1, 8192), dict.fromkeys(expected, 0.4)))
+    assert (first, second) == (((4, 2048), expected), ((1, 8192), dict.fromkeys(expected, 0.4) | {"fox": 1.15}))
     assert (newer.FLAT, newer.TRAINING, newer.DECODING) == (1.05, 1 / 3, 1 / 2)
     assert (script("length").DIM, script("length").NEAR, script("length").FAR) == (256, 128, 65536)
     assert set(newer.MIXERS) == {*expected, "hgrn2"}
