@@ -15,7 +15,12 @@ from seqloom.cli.over import AGAIN, OVER
 
 
 def train(
-    preset: Annotated[str, typer.Argument(help="a recipe (paper/small, llama/small, tiny) or a .yaml file")],
+    preset: Annotated[
+        str | None,
+        typer.Argument(
+            help="a recipe (paper/small, llama/small, tiny) or a .yaml file; without one, --from gives the model"
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -49,18 +54,20 @@ def train(
     """
     from seqloom.cli.checked import require_settings
 
+    base, changes_of_base = _base(preset, begin)
     run_folder = out_folder(out, planned=plan)
-    changes = [*(change or []), *(["data.within_documents=true"] if within_documents else [])]
+    changes = [*changes_of_base, *(change or []), *(["data.within_documents=true"] if within_documents else [])]
     if begin is not None:
         changes.append(f"training.begin={json.dumps(begin)}")
-    require_settings(preset, changes, data)
+    require_settings(base, changes, data)
+    from seqloom.cli.work.fine_tuning import adapt
     from seqloom.core import launch
     from seqloom.training.distributed import require_even
     from seqloom.training.settings import resolve
     from seqloom.training.train import train as run
 
     notes: list[str] = []
-    config = resolve(preset, changes, source=data, log=notes.append)
+    config = resolve(base, changes, source=data, log=notes.append)
     if plan:
         from seqloom.studies.plan import training
 
@@ -72,7 +79,7 @@ def train(
     if launch.rank() == 0:
         for note in notes:
             print(note, file=sys.stderr)
-    outcome = run(config, run_folder, allow_drift=allow_drift, trackers=log or [])
+    outcome = run(config, run_folder, allow_drift=allow_drift, trackers=log or [], adapt=adapt)
     if launch.rank() > 0:
         return 0 if outcome.asked is None else 128 + int(outcome.asked)
     if outcome.asked is not None and outcome.step == outcome.first and OVER.is_set():
@@ -84,6 +91,17 @@ def train(
         print(f"{run_folder} is trained: all {outcome.step:,} batches are done", file=sys.stderr)
     print(f"{run_folder}: {outcome.step:,} batches, {outcome.summary}")
     return 0
+
+
+def _base(preset: str | None, begin: str | None) -> tuple[str, list[str]]:
+    """The preset, or without one that of a run that continues from a model, with the changes that make it so."""
+    if preset is not None:
+        return preset, []
+    if begin is None:
+        raise ValueError("Missing argument 'preset': give a recipe, or --from FOLDER, which has a model")
+    from seqloom.cli.work.fine_tuning import PRESET, changes_for
+
+    return PRESET, changes_for(begin)
 
 
 def _launch_processes(processes: int) -> int:

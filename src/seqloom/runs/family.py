@@ -7,6 +7,7 @@ A model that came from such a folder keeps the folder's config.json, ids of toke
 
 import json
 from pathlib import Path
+from typing import Any
 
 from seqloom.core.files import read_bytes
 from seqloom.core.model import Model
@@ -41,7 +42,7 @@ def family_of(run: Run, model: Model) -> str | None:
     source = origin(run)
     if source is None:
         return None
-    content = read_config(source.folder)
+    content = _content(source, model)
     kind = str(content["model_type"])
     if FAMILIES[kind].pickled:
         return None  # it is none of transformers
@@ -58,13 +59,18 @@ def export_family(run: Run, model: Model, folder: Path, family: str) -> Path:
     ValueError, in one line, where the folder has content or the model is none of the family.
     """
     source = origin(run)
-    content = None if source is None else read_config(source.folder)
+    content = None if source is None else _content(source, model)
     if content is None or source is None or family_of(run, model) != family:
         content, source = {**describe(model.config, family), **_ids(model)}, None
     with making_folder(folder) as temporary:
         save(model, temporary, family, content)
         _write_tokenizer(model, source, temporary)
     return folder
+
+
+def _content(source: Run, model: Model) -> dict[str, Any]:
+    """The config.json of the folder, with the size of the model's vocabulary: a training leaves padding out."""
+    return {**read_config(source.folder), "vocab_size": model.config.vocab}
 
 
 def _ids(model: Model) -> dict[str, int]:

@@ -17,6 +17,7 @@ from seqloom.core.model_config import ModelConfig
 from seqloom.models.foreign import load as foreign
 from seqloom.models.kinds import model_config
 from seqloom.runs import checkpoint, steps
+from seqloom.runs.adapters import with_merged_adapters
 from seqloom.runs.code import as_meta, changed_kinds, changed_words, codes, of_meta
 from seqloom.runs.layout import Run, find_run, open_run, tokenizer_digest
 from seqloom.runs.lock import lock
@@ -75,6 +76,7 @@ def load(folder: str | Path, *, step: int | None = None, device: str | torch.dev
         "use a machine with more memory",
     )
     saved = _checkpoint(run, step)
+    saved = with_merged_adapters(saved, run.settings)
     if saved.meta.get("run") != run.identity:
         raise ValueError(f"{saved.path} belongs to other settings than {run.config}: put the right config.json back")
     _require_fit(weights, saved, sized=not config.grows)  # before it is built: many layers take long

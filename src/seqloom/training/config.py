@@ -13,6 +13,7 @@ from seqloom.core.seeds import Seed
 from seqloom.data.config import DataConfig
 from seqloom.models.kinds import AnyModel, model_config
 from seqloom.runs.layout import tokenizer_digest
+from seqloom.training.lora import LoraSettings
 from seqloom.training.objectives import AnyObjective
 from seqloom.training.objectives.next_token import NextTokenConfig
 from seqloom.training.schedules import AnySchedule, Constant
@@ -117,7 +118,9 @@ class TrainConfig(Config):
         description="a file of word vectors (word2vec, text or binary, or GloVe) that initialize the embedding; "
         "other words are drawn with their variance",
     )
+    lora: LoraSettings = Field(LoraSettings(), description="adapters of low rank (LoRA)")
     later: ClassVar = (
+        "lora",
         *("schedule", "optimizer", "decay", "objective", "stages", "memory", "through", "begin", "vectors"),
         *("graph", "recompute", "pieces", "shard", "reshard", "offload", "policy"),
     )

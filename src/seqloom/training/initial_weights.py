@@ -13,12 +13,15 @@ from seqloom.core.model import Model
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.progress import Say
 from seqloom.models.foreign import load as foreign
+from seqloom.runs.adapters import plain_name, with_merged_adapters
 from seqloom.runs.checkpoint import Checkpoint, peek
 from seqloom.runs.code import changed_kinds, changed_words, codes, of_meta
 from seqloom.runs.layout import find_run
 from seqloom.runs.model import config_of
 from seqloom.training.divided import like
 
+OF_TOKENS = frozenset({"token.weight", "head.weight", "head.bias"})
+"""weights with a row for each token"""
 SHOWN = 5
 """how many names of a list are printed"""
 
@@ -36,13 +39,17 @@ def copy_weights(model: Model, folder: str, say: Say) -> None:
             say(f"{changed_words(edited)} {folder} was saved: its weights are of another equation")
         saved_weights = saved.tensors["model"]
         origin = f"{folder}, step {saved.step:,}"
-    weights = model.state_dict()
+    weights = {plain_name(name): tensor for name, tensor in model.state_dict().items() if ".lora_" not in name}
+    tokens = len(saved_weights.get("token.weight", ()))
+    saved_weights = _of_known_tokens(weights, saved_weights)
+    padding = tokens - len(saved_weights.get("token.weight", ()))
     copied = _agreeing(weights, saved_weights)
     for name in copied:
         weights[name].copy_(like(saved_weights[name], weights[name]))
     new = _list_names(weights.keys() - set(copied))
     unused = _list_names(saved_weights.keys() - set(copied))
-    notes = [f"; new here: {new}" if new else "", f"; not taken: {unused}" if unused else ""]
+    notes = [f"; without {padding:,} rows of tokens that the tokenizer has not" if padding else ""]
+    notes += [f"; new here: {new}" if new else "", f"; not taken: {unused}" if unused else ""]
     say(f"{len(copied)} of {len(weights)} tensors are those of {origin}{''.join(notes)}")
 
 
@@ -64,11 +71,22 @@ def require(config: ModelConfig, folder: str, tokenizer: str | None) -> None:
 
 
 def _newest(folder: str) -> Checkpoint:
-    """The newest checkpoint of a run that verifies; FileNotFoundError where there is none."""
-    saved = peek(find_run(folder).checkpoints)
+    """The newest checkpoint of a run that verifies, without adapters; FileNotFoundError where there is none."""
+    run = find_run(folder)
+    saved = peek(run.checkpoints)
     if saved is None:
         raise FileNotFoundError(f"{folder} has no checkpoint that can be read: train it first")
-    return saved
+    return with_merged_adapters(saved, run.settings)
+
+
+def _of_known_tokens(weights: Mapping[str, Tensor], saved_weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """The saved weights without the rows of tokens that the tokenizer has not: embeddings are often padded."""
+    fitting = dict(saved_weights)
+    for name in OF_TOKENS & weights.keys() & saved_weights.keys():
+        tokens = len(weights[name])
+        if tokens < len(saved_weights[name]):
+            fitting[name] = saved_weights[name][:tokens]
+    return fitting
 
 
 def _agreeing(weights: Mapping[str, Tensor], saved_weights: Mapping[str, Tensor]) -> list[str]:

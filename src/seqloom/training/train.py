@@ -28,6 +28,7 @@ from seqloom.training import initial_weights
 from seqloom.training.config import RunConfig
 from seqloom.training.distributed import Unwritten, join_group, require_one_dropout
 from seqloom.training.group import Group
+from seqloom.training.lora import Adapt, add_adapters, require_adapt
 from seqloom.training.memory import keep_freed_memory
 from seqloom.training.preparation import identity, learner_of, prepare_run
 from seqloom.training.session import Session
@@ -64,13 +65,14 @@ def train(
     say: Say | None = None,
     show: Show = progress,
     trackers: Sequence[str] = (),
+    adapt: Adapt | None = None,
 ) -> Outcome:
     """Trains in `folder`, from its newest good checkpoint on, until all batches are read or a signal asks to stop.
 
     It also ends where the objective says that it is solved. `say` takes messages, a line at a time; `show`
     shows the progress, as `progress` does. Processes that torchrun started together train one model
     (`seqloom.training.distributed`); only rank 0 writes the run, prints and shows progress. `trackers` names those that
-    get a copy of each row (`seqloom.training.trackers`).
+    get a copy of each row (`seqloom.training.trackers`). `adapt` adds the adapters of training.lora.
 
     ValueError, in one line, for settings that do not fit, a folder in use or of other settings, and a changed machine
     (unless `allow_drift`); NotFinite where the loss explodes.
@@ -79,8 +81,10 @@ def train(
     with join_group(config.training) as group:
         if group.main:
             say = say or (lambda line: print(line, file=sys.stderr, flush=True))
-            return _last(turns(config, Path(folder), allow_drift, say, show, group, trackers, Stop()))
-        return _last(turns(config, Path(folder), allow_drift, lambda line: None, show_nothing, group, (), Stop()))
+            return _last(turns(config, Path(folder), allow_drift, say, show, group, trackers, Stop(), adapt))
+        return _last(
+            turns(config, Path(folder), allow_drift, lambda line: None, show_nothing, group, (), Stop(), adapt)
+        )
 
 
 def _last(run: Generator[None, None, Outcome]) -> Outcome:
@@ -102,9 +106,11 @@ def turns(
     group: Group,
     trackers: Sequence[str],
     signals: AbstractContextManager[Stop],
+    adapt: Adapt | None = None,
 ) -> Generator[None, None, Outcome]:
     """`train` in one process of a group, step by step: gives way after each, and at the end returns the outcome."""
     require_one_dropout(config, group.size)
+    require_adapt(config.training.lora, adapt)
     config = _as_stored(config, Run(folder), say)
     with group.main_first():
         config, corpus = prepare_run(config)  # before the folder is made: a wrong source leaves nothing behind
@@ -113,6 +119,7 @@ def turns(
             initial_weights.require(config.model, config.training.begin, tokenizer)
     with lock(folder) if group.main else nullcontext(), use(**config.backends), ExitStack() as stack:
         learner = _learner(config, corpus, group)
+        add_adapters(learner.model, config.training.lora, adapt, config.training.seed)
         with group.main_first():
             run = _open_run(folder, config, corpus) if group.main else Run(folder)
         keep_freed_memory(say)  # after all that is refused, whose error stays the only line

@@ -23,7 +23,7 @@ learning rate of its own (theirs is twice the others'), and W₁, A₁, V₁ and
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, cast, final
 
 import torch
 from pydantic import Field
@@ -169,10 +169,7 @@ class RWKV7(CrossLayerMixer):
 
     def _factors(self, name: str) -> tuple[Linear, Linear]:
         """The two factors of a matrix of low rank."""
-        first, second = self.thin_in[name], self.thin_out[name]
-        assert isinstance(first, Linear)
-        assert isinstance(second, Linear)
-        return first, second
+        return cast(Linear, self.thin_in[name]), cast(Linear, self.thin_out[name])
 
     @torch.no_grad()
     def _initialize(self) -> None:

@@ -86,8 +86,8 @@ def theirs_of(model: Model, foreign: Foreign) -> dict[str, Tensor]:
 def _shared_settings(config: Any) -> dict[str, Any]:
     """The settings that two models of the same equation share."""
     values = {name: value for name, value in config.model_dump(mode="json").items() if name not in OF_TRAINING}
-    if config.position.kind == "none":
-        del values["context"]  # which nothing reads
+    if config.position.kind != "learned":
+        del values["context"]  # texts of a model that has no table of positions may be longer or shorter
     if values.get("channel") == "none":
         del values["ffn"]  # a width of nothing
     return values
