@@ -76,6 +76,7 @@ ELSEWHERE = {
         "hf/after_update hf/cache hf/config hf/masked_lm hf/pretrained hf/register hf/sequence_classification"
     ),
     "hf/test_export": "cli/export cli/work/export",
+    "hf/test_lora": "cli/work/fine_tuning runs/adapters training/lora",
     "hf/test_swap": "hf/load hf/strict models/take_over models/kept",
     "mixers/test_adaptive_span": "mixers/cached_heads",
     "mixers/test_aft": "ops/past/limit",

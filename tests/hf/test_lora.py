@@ -72,6 +72,7 @@ def test_it_is_saved_loaded_and_merged(kind: str, tmp_path: Path) -> None:
     assert all(parameter.requires_grad for parameter in merged.parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 def test_it_changes_a_compiled_step() -> None:
     model = adapted("attention").requires_grad_(False)
@@ -126,6 +127,7 @@ def test_a_folder_is_fine_tuned_and_written_back(llama: Path, tmp_path: Path) ->
     torch.testing.assert_close(seqloom.load(tmp_path / "back")(ids), loaded(ids), rtol=0, atol=0)
 
 
+@pytest.mark.slow
 def test_it_resumes_bit_for_bit(llama: Path, tmp_path: Path) -> None:
     changes = [*changes_for(str(llama)), f"training.begin={llama}", "training.lora.rank=2", "training.batches=4"]
     changes += ["training.schedule.kind=constant", "data.held_out=0.2"]
