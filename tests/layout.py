@@ -88,6 +88,7 @@ ELSEWHERE = {
     "mixers/test_gated_delta": "layers/head_norm mixers/delta_heads",
     "mixers/test_kda": "mixers/delta_channels",
     "mixers/test_lightweight_conv": "ops/fused/gated_unit mixers/convolution/dynamic_conv",
+    "mixers/test_linear": "layers/feature_maps",
     "mixers/test_linformer": "ops/past/stretches",
     "mixers/test_patterned": "mixers/attention/blockwise mixers/attention/image mixers/named_patterns",
     "mixers/test_plugins": "core/registry",

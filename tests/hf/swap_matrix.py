@@ -17,11 +17,13 @@ import seqloom
 import seqloom.hf
 from seqloom.hf.swap.families import FAMILIES
 from seqloom.mixers import kinds
-from tests.hf.swapping import CAUSAL, CONTEXT, IDS, WHOLE, inputs_of, model_of, write
+from tests.hf.swapping import CAUSAL, IDS, WHOLE, inputs_of, model_of, write
 
 PAGE = Path(__file__).parents[2] / "docs/swap.md"
 BEGIN, END = "<!-- the table: python -m tests.hf.swap_matrix -->", "<!-- the end of the table -->"
 LAYERS = (1, 2)
+NEW = 8
+"""tokens that are written"""
 ALL = "yes"
 REFUSALS = {
     "bidirectional": "only bidirectional",
@@ -88,9 +90,8 @@ def _is_saved(model: Any, family: str) -> bool:
 
 
 def _is_cached(model: Any, family: str, **decoding: Any) -> bool:
-    count = CONTEXT - IDS.shape[1] - 1
-    cached = write(model, IDS, count, use_cache=True, **decoding)
-    return torch.equal(cached, write(model, IDS, count, use_cache=False, **decoding))
+    cached = write(model, IDS, NEW, use_cache=True, **decoding)
+    return torch.equal(cached, write(model, IDS, NEW, use_cache=False, **decoding))
 
 
 def _beams_are_cached(model: Any, family: str) -> bool:
@@ -100,7 +101,7 @@ def _beams_are_cached(model: Any, family: str) -> bool:
 def _pads(model: Any, family: str) -> bool:
     mask = torch.ones_like(IDS)
     mask[0, :3] = 0
-    return torch.equal(write(model, IDS, 8, attention_mask=mask)[0, 3:], write(model, IDS[:1, 3:], 8)[0])
+    return torch.equal(write(model, IDS, NEW, attention_mask=mask)[0, 3:], write(model, IDS[:1, 3:], NEW)[0])
 
 
 def _pads_on_the_right(model: Any, family: str) -> bool:
@@ -157,10 +158,11 @@ def main() -> None:
     logging.disable(logging.WARNING)
     transformers.utils.logging.disable_progress_bar()
     assert set(FAMILY_COLUMNS) == set(FAMILIES)
+    found = table()
     text = PAGE.read_text()
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}\n{table()}\n{END}{after}")
+    PAGE.write_text(f"{before}{BEGIN}\n{found}\n{END}{after}")
 
 
 if __name__ == "__main__":

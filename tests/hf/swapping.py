@@ -29,7 +29,7 @@ CAUSAL: dict[str, tuple[str, str, dict[str, Any]]] = {
     "mistral": ("MistralConfig", "MistralForCausalLM", {**GROUPS, "sliding_window": 4}),
     "qwen2": ("Qwen2Config", "Qwen2ForCausalLM", GROUPS),
     "qwen3": ("Qwen3Config", "Qwen3ForCausalLM", {**GROUPS, "head_dim": 6}),
-    "gpt_neox": ("GPTNeoXConfig", "GPTNeoXForCausalLM", {"rotary_pct": 0.5}),
+    "gpt_neox": ("GPTNeoXConfig", "GPTNeoXForCausalLM", {"rotary_pct": 0.5, "num_attention_heads": 2}),
 }
 WHOLE: dict[str, tuple[str, str, dict[str, Any]]] = {
     "bert": ("BertConfig", "BertForMaskedLM", {}),

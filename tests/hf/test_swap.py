@@ -25,7 +25,7 @@ ITSELF: dict[str, dict[str, Any]] = {
     "mistral": {"window": 4},
     "qwen2": {"bias": "qkv"},
     "qwen3": {"width": 6, "qk_norm": "heads"},
-    "gpt_neox": {"bias": "all"},
+    "gpt_neox": {"bias": "all", "heads": 2},
     "bert": {"bias": "all"},
     "vit": {"bias": "all"},
 }

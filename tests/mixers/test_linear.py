@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from seqloom.analysis.count import count
+from seqloom.layers.feature_maps import Elu
 from seqloom.mixers import mixer_config
-from seqloom.mixers.linear.linear import LinearAttention, _feature
+from seqloom.mixers.linear.linear import LinearAttention
 from seqloom.ops.backends import use
 from tests.mixers.equation import PROJECTIONS, Case, Recurrence, check_equation, check_without_guards
 from tests.mixers.recurrences.guards import GUARDS
@@ -62,7 +63,7 @@ def test_the_quadratic_form(heads: int, T: int) -> None:
 
 def test_the_feature_is_elu_and_one_with_its_gradient() -> None:
     x = torch.tensor([-800.0, -30.0, -1.0, -1e-9, 0.0, 1e-9, 2.0, 800.0]).double().requires_grad_()
-    y = _feature(x)
+    y = Elu(1, 1)(x)
     (grad,) = torch.autograd.grad(y.sum(), x)
     torch.testing.assert_close(y, torch.nn.functional.elu(x) + 1, rtol=0, atol=1e-12)
     torch.testing.assert_close(grad, torch.where(x > 0, 1.0, x.exp()).detach(), rtol=0, atol=1e-12)
@@ -154,3 +155,30 @@ def test_linear_is_the_papers_recurrence(case: str) -> None:
 @pytest.mark.parametrize("case", EQUATIONS)
 def test_linear_is_nearly_the_paper_without_its_guard(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check_without_guards(*EQUATIONS[case], LETTERS, monkeypatch)
+
+
+def hedgehog(heads: int = 3) -> LinearAttention:
+    mixer = mixer_config({"kind": "linear", "heads": heads, "features": "hedgehog"}).build(D, None).double()
+    assert isinstance(mixer, LinearAttention)
+    return mixer
+
+
+def test_learned_features_begin_with_those_of_the_projections_themselves() -> None:
+    mixer, x = hedgehog(), draw(1, 7, D)
+    q = mixer.w_q(x).unflatten(-1, (3, 4))[0]  # (T, H, K)
+    k = mixer.w_k(x).unflatten(-1, (3, 4))[0]
+    v = mixer.w_v(x).unflatten(-1, (3, 4))[0]
+    features = [torch.cat([z.softmax(-1), (-z).softmax(-1)], -1) for z in (q, k)]
+    weights = torch.einsum("ihf,jhf->hij", *features).tril()
+    y = torch.einsum("hij,jhv->ihv", weights / (weights.sum(-1, keepdim=True) + mixer.eps), v)
+    torch.testing.assert_close(mixer(x)[0], mixer.w_out(y.flatten(1)), rtol=0, atol=1e-12)
+
+
+def test_learned_features_stay_as_they_are_when_weights_are_drawn_anew_and_learn() -> None:
+    mixer = hedgehog()
+    mixer.reset(0.02)
+    assert torch.equal(mixer.feature_q.weight, torch.eye(4).double().repeat(3, 1, 1))
+    mixer(draw(1, 7, D)).square().sum().backward()
+    for feature_map in (mixer.feature_q, mixer.feature_k):
+        assert bool(feature_map.weight.grad.abs().sum() > 0)
+    assert mixer.start(2)["sum"].shape == (2, 3, 8, 5)

@@ -53,6 +53,19 @@ def test_queries_keys_values_and_outputs_are_taken_over(kind: str) -> None:
     assert not set(layer.taken_over) & set(layer.drawn)
 
 
+def test_a_mixer_is_named_with_settings() -> None:
+    other, (layer,) = swap(llama(1), {0: "linear:features=hedgehog"})
+    mixer = other.config.mixers[0].model_dump()
+    assert (mixer["features"], mixer["heads"]) == ("hedgehog", 4)
+    assert layer.taken_over == ("w_q.weight", "w_k.weight", "w_v.weight", "w_out.weight")
+    assert layer.drawn == ("feature_q.weight", "feature_k.weight")
+    other, _ = swap(llama(1), {0: {"kind": "gated_delta", "heads": 2}})
+    mixer = other.config.mixers[0].model_dump()
+    assert (mixer["heads"], mixer["key_width"]) == (2, 4)
+    with pytest.raises(ValueError, match="as linear:features=hedgehog, not 'linear:hedgehog'"):
+        swap(llama(1), {0: "linear:hedgehog"})
+
+
 def test_fresh_layers_take_nothing() -> None:
     _, (layer,) = swap(llama(1), {0: "gated_delta"}, init="fresh")
     assert layer.taken_over == ()

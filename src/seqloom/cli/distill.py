@@ -11,7 +11,9 @@ from seqloom.cli.over import OVER
 
 def distill(
     run: Run,
-    to: Annotated[str, typer.Option("--to", help="the mixer that takes the place of attention")],
+    to: Annotated[
+        str, typer.Option("--to", help="the mixer in the place of attention, as he or linear:features=hedgehog")
+    ],
     data: Annotated[str, typer.Option(help=f"the text to learn from: {TEXT}, stories")],
     keep: Annotated[
         str,

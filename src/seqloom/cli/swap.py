@@ -10,7 +10,9 @@ from seqloom.cli.options import Run, folder
 
 def swap(
     run: Run,
-    to: Annotated[str, typer.Option("--to", help="the mixer that takes the place of attention")],
+    to: Annotated[
+        str, typer.Option("--to", help="the mixer in the place of attention, as he or linear:features=hedgehog")
+    ],
     keep: Annotated[
         str,
         typer.Option(

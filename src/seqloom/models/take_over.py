@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.core.mixer_config import MixerConfig
+from seqloom.core.yaml_text import parse_yaml
 from seqloom.mixers import kinds, mixer_config
 
 Init = Literal["projections", "fresh"]
@@ -45,17 +46,30 @@ def repeat_heads(weight: Tensor, heads: int, groups: int) -> Tensor:
 
 
 def replacement(given: str | Mapping[str, Any], heads: int, width: int) -> MixerConfig:
-    """The settings of a mixer in the place of attention; by its kind alone, it has heads as many and as wide.
+    """The settings of a mixer in the place of attention: heads as many and as wide, unless `given` has others.
 
-    ValueError where they are the settings of no mixer.
+    `given` is a kind, such as `gated_delta`, with settings as `linear:features=hedgehog`, or the settings. ValueError
+    where they are the settings of no mixer.
     """
-    if not isinstance(given, str):
-        return mixer_config(dict(given))
-    if given not in kinds():
-        return mixer_config({"kind": given})  # its error names a similar kind
-    fields = kinds()[given].model_fields
+    values = _read_name(given) if isinstance(given, str) else dict(given)
+    config = kinds().get(values.get("kind", ""))
+    if config is None:
+        return mixer_config(values)  # its error names a similar kind
     sizes = {"heads": heads, "key_width": width, "value_width": width}
-    return mixer_config({"kind": given, **{name: size for name, size in sizes.items() if name in fields}})
+    fitting = {name: size for name, size in sizes.items() if name in config.model_fields}
+    return mixer_config({**fitting, **values})
+
+
+def _read_name(text: str) -> dict[str, Any]:
+    """The settings that `KIND` or `KIND:NAME=VALUE,…` names. ValueError where it is neither."""
+    kind, _, settings = text.partition(":")
+    values: dict[str, Any] = {"kind": kind}
+    for setting in filter(None, settings.split(",")):
+        name, sign, value = setting.partition("=")
+        if not sign:
+            raise ValueError(f"a mixer is KIND or KIND:NAME=VALUE,…, as linear:features=hedgehog, not {text!r}")
+        values[name] = parse_yaml(value)
+    return values
 
 
 @torch.no_grad()

@@ -1,6 +1,7 @@
 """The linear Transformer: attention whose weights are products of positive features, so that the past is one matrix.
 
-    q = φ(x W_q),  k = φ(x W_k),  v = x W_v        cut into H heads of width K = D/H; φ(a) = elu(a) + 1; no biases
+    q = φ(x W_q),  k = φ(x W_k),  v = x W_v        cut into H heads of width K = D/H; no biases
+    φ(a) = elu(a) + 1, or learned features (`seqloom.layers.feature_maps`)
     S_t = S_{t-1} + k_tᵀ v_t,   z_t = z_{t-1} + k_t
     y_t = q_t S_t / (q_t · z_t + eps),   out = concat_h(y) W_out
 
@@ -16,7 +17,7 @@ the feature of q_m where that of q_n belongs, and sums the denominator to N. Not
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, final
+from typing import ClassVar, Literal, TypeAlias, final
 
 import torch
 from pydantic import Field
@@ -30,8 +31,8 @@ from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.state_spec import StateEntry, StateSpec
-from seqloom.core.transforms import is_transformed
 from seqloom.core.view import View, of_heads
+from seqloom.layers.feature_maps import Elu, FeatureMap, Hedgehog
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
@@ -40,26 +41,25 @@ from seqloom.ops.linear_decay.reference import price
 from seqloom.ops.linear_decay.weighted import parts, quotient
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
+Features: TypeAlias = Literal["elu", "hedgehog"]
 
 
 class LinearFeatures(Mixer, ABC):
     """What both forms share: projections into H heads and their features."""
 
-    def __init__(self, dim: int, heads: int, eps: float) -> None:
+    def __init__(self, dim: int, heads: int, eps: float, features: Features) -> None:
         super().__init__()
         if dim % heads:
             raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads that divide dim")
         self.dim, self.heads, self.eps = dim, heads, eps
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
+        self.feature_q, self.feature_k = (_feature_map(features, heads, dim // heads) for _ in "qk")
 
     @override
     def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, D, H, K = span.rows, self.dim, self.heads, self.dim // self.heads
-        features = Cost(  # of q and k; relu and the bound of φ are counted in `other`
-            add=2 * rows * D, exp=2 * rows * D, other=4 * rows * D, path=("exponentiation", "addition")
-        )
         divided = Cost(add=rows * H, div=rows * D, path=("addition", "division"))
-        return self.w_q, features, self._price_sums(rows, H, K, K + 1), divided, self.w_out
+        return self.w_q, self.feature_q, self._price_sums(rows, H, self.feature_q.width, K + 1), divided, self.w_out
 
     @staticmethod
     @abstractmethod
@@ -72,14 +72,14 @@ class LinearFeatures(Mixer, ABC):
         return self.w_out(y.transpose(1, 2).flatten(2))
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The features of queries and keys, and the values: (B, H, T, K) each."""
+        """The features (B, H, T, F) of queries and keys, and the values (B, H, T, K)."""
         q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
-        return _feature(q), _feature(k), v
+        return self.feature_q(q), self.feature_k(k), v
 
 
 @final
 class LinearAttention(LinearFeatures, PackedMixer):
-    """Causal linear attention over `dim` channels. State: the sum S with its normalizer (B, H, K, K+1)."""
+    """Causal linear attention over `dim` channels. State: S with its normalizer (B, H, F, K+1); F is K, or 2K."""
 
     traits = TRAITS
     _price_sums = staticmethod(price)
@@ -88,7 +88,7 @@ class LinearAttention(LinearFeatures, PackedMixer):
     @override
     def state_spec(self) -> StateSpec:
         K = self.dim // self.heads
-        return {"sum": StateEntry((self.heads, K, K + 1), "wide")}
+        return {"sum": StateEntry((self.heads, self.feature_k.width, K + 1), "wide")}
 
     @override
     def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
@@ -128,28 +128,8 @@ class BidirectionalLinearAttention(LinearFeatures, BidirectionalMixer):
         return of_heads(products / (products.sum(-1, keepdim=True) + self.eps))
 
 
-def _feature(x: Tensor) -> Tensor:
-    if is_transformed():
-        return x.relu() + x.clamp(max=0.0).exp()
-    y: Tensor = _Feature.apply(x)  # type: ignore[no-untyped-call]  # torch does not type apply
-    return y
-
-
-class _Feature(torch.autograd.Function):
-    """elu(x) + 1, computed as e^x for negative x, since e^x - 1 + 1 would round a small e^x to 0.
-
-    The derivative is the value itself where that is below 1, else 1; this needs fewer passes over memory than torch's.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = x.relu() + x.clamp(max=0.0).exp()
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, dy: Tensor) -> Tensor:
-        return dy * ctx.saved_tensors[0].clamp(max=1.0)
+def _feature_map(kind: Features, heads: int, width: int) -> FeatureMap:
+    return Elu(heads, width) if kind == "elu" else Hedgehog(heads, width)
 
 
 @register
@@ -159,6 +139,10 @@ class LinearConfig(MixerConfig):
     kind: Literal["linear"] = "linear"
     heads: int = Field(4, ge=1, description="heads; divides dim")
     eps: float = Field(1e-6, ge=0, description="ε added to each denominator")
+    features: Features = Field(
+        "elu", description="φ; hedgehog: learned, twice as wide, to imitate the weights of a softmax"
+    )
+    later: ClassVar = ("features",)
     traits: ClassVar = replace(TRAITS, causal="either")
     rounding: ClassVar = Rounding(
         300,
@@ -166,9 +150,9 @@ class LinearConfig(MixerConfig):
         "each token's terms; these add up over tokens as other gradients do, of which a hundredth is the measure: 100 "
         "eps, and three times that in the largest entry of the matrix",
     )
-    examples: ClassVar = ({"heads": 2}, {"heads": 1}, {"heads": 8})
+    examples: ClassVar = ({"heads": 2}, {"heads": 1}, {"heads": 8}, {"heads": 2, "features": "hedgehog"})
 
     @override
     def make(self, layer: Layer) -> LinearFeatures:
         form = LinearAttention if layer.causal else BidirectionalLinearAttention
-        return form(layer.dim, self.heads, self.eps)
+        return form(layer.dim, self.heads, self.eps, self.features)
