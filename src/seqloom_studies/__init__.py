@@ -15,6 +15,7 @@ COMMANDS = {
     "thresholds": "seqloom_studies.exits.command:thresholds",
     "paper": "seqloom_studies.paper.command:command",
     "board": "seqloom_studies.board.command:command",
+    "conversions": "seqloom_studies.conversions.command:command",
     "poles": "seqloom_studies.poles.command:command",
     "gpu": "seqloom_studies.gpu.command:command",
 }
