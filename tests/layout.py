@@ -73,7 +73,8 @@ ELSEWHERE = {
     "generation/test_exits": "models/exits",
     "generation/test_modes": "generation/draws",
     "hf/test_causal_lm": (
-        "hf/after_update hf/cache hf/config hf/masked_lm hf/pretrained hf/register hf/sequence_classification"
+        "hf/after_update hf/cache hf/config hf/generation hf/masked_lm hf/pretrained hf/register "
+        "hf/sequence_classification"
     ),
     "hf/test_export": "cli/export cli/work/export",
     "hf/test_lora": "cli/work/fine_tuning runs/adapters training/lora",
@@ -100,12 +101,13 @@ ELSEWHERE = {
     "models/test_decision": "evaluation/playing models/decision_config",
     "models/test_ffn_kinds": "core/feed_forward models/ffn_sublayer",
     "models/test_gates": "models/gated",
-    "models/test_handing": "mixers/cross_layer models/cross_layer",
+    "models/test_handing": "mixers/cross_layer models/cross_layer mixers/handing",
+    "models/test_int8": "layers/int8_linear",
     "models/test_loss": "models/head",
     "models/test_ngram": "models/counted",
     "models/test_options": "models/decoder models/embedding models/output_norm models/kept",
     "models/test_reading": "core/model models/arguments models/loop models/transformer",
-    "models/test_seq2seq": ("generation/translation models/cross_attention models/translator models/translator_config"),
+    "models/test_seq2seq": "generation/translation models/cross_attention models/translator models/translator_config",
     "models/test_spalm": "core/lookup",
     "models/test_swap": "analysis/swap_plan cli/swap cli/work/swap",
     "models/test_tensors": "core/layered",
@@ -152,8 +154,8 @@ ELSEWHERE = {
     "training/test_carried": "data/segments",
     "training/test_compiled": "training/compilable",
     "training/test_distilling": (
-        "analysis/distill_plan cli/distill cli/work/distill evaluation/needed_attention "
-        "face/distilling models/stand_ins models/switched"
+        "analysis/distill_plan cli/distill cli/work/distill evaluation/needed_attention face/distilling "
+        "models/stand_ins models/switched"
     ),
     "training/test_distributed": "core/row_draws training/failures training/group",
     "training/test_extras": "core/extras",

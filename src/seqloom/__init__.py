@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from seqloom.face import list_mixers as list_mixers
     from seqloom.face import load as load
     from seqloom.face import mixer as mixer
+    from seqloom.face import quantize as quantize
     from seqloom.face import save as save
     from seqloom.face import swap as swap
 
 __version__ = "0.1.0"
-__all__ = ["decoder", "distill", "generate", "list_mixers", "load", "mixer", "save", "swap"]
+__all__ = ["decoder", "distill", "generate", "list_mixers", "load", "mixer", "quantize", "save", "swap"]
 
 
 def __getattr__(name: str) -> Any:

@@ -19,6 +19,9 @@ Capacity = Annotated[
     int | None,
     typer.Option(help="tokens for which a state that grows has room; default: the model's context", min=2),
 ]
+Int8 = Annotated[
+    bool, typer.Option("--int8", help="round the linear layers to int8, a quarter of the size (docs/hf.md)")
+]
 
 
 @export.command()
@@ -47,6 +50,7 @@ def pt2(
     out: Annotated[Path, typer.Argument(help="the file to be written", metavar="FILE")],
     length: Length = None,
     capacity: Capacity = None,
+    int8: Int8 = False,
     step: Step = None,
 ) -> None:
     """Writes an archive of torch.export: whole texts, and token by token with the state in and out.
@@ -55,7 +59,7 @@ def pt2(
     """
     from seqloom.cli.work.graphs import export_graphs
 
-    print(export_graphs("pt2", run, out, length, capacity, step))
+    print(export_graphs("pt2", run, out, length, capacity, int8, step))
 
 
 @export.command()
@@ -64,6 +68,7 @@ def onnx(
     out: Annotated[Path, typer.Argument(help="the file of whole texts, such as model.onnx", metavar="FILE")],
     length: Length = None,
     capacity: Capacity = None,
+    int8: Int8 = False,
     step: Step = None,
 ) -> None:
     """Writes whole texts as FILE.onnx, a state as FILE.start.onnx and a token as FILE.step.onnx; needs 'seqloom[onnx]'.
@@ -72,7 +77,7 @@ def onnx(
     """
     from seqloom.cli.work.graphs import export_graphs
 
-    print(export_graphs("onnx", run, out, length, capacity, step))
+    print(export_graphs("onnx", run, out, length, capacity, int8, step))
 
 
 @export.command()

@@ -11,6 +11,10 @@ of tokens T is free from 2 to `length` where the mixers' graph is the same for a
 decoder then reads a shorter text with anything after it.
 """
 
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias, final
 
 import torch
@@ -164,6 +168,19 @@ def _trace_whole(model: Model, ids: Tensor) -> tuple[ExportedProgram, bool]:
     return _trace("forward", module, inputs, tuple({0: _rows()} for _ in inputs)), False
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without torch's log and warnings, which a graph that is refused, and one that is not, fill with pages."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
 def _rows() -> Dim:
     return Dim("batch", min=1)
 
@@ -171,7 +188,8 @@ def _rows() -> Dim:
 def _trace(name: str, module: nn.Module, inputs: tuple[Any, ...], sizes: Any) -> ExportedProgram:
     """The graph of the module, with `sizes` free. ValueError, in one line, where torch cannot trace it."""
     try:
-        return trace(module, inputs, dynamic_shapes=sizes, strict=True)
+        with quiet():
+            return trace(module, inputs, dynamic_shapes=sizes, strict=True)
     except Exception as error:  # torch raises dozens of kinds, AssertionError among them
         reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise ValueError(f"torch.export cannot trace {name} of this model: {reason}") from error

@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 
 from seqloom.core.files import sync
 from seqloom.core.model import Model
-from seqloom.export.graphs import Graphs
+from seqloom.export.graphs import Graphs, quiet
 
 PREFIX = "new."
 """what precedes the names of entries that a graph returns, since a name stands for one value in a graph"""
@@ -69,8 +69,26 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     return inverse @ B
 
 
-DECOMPOSITIONS = {torch.ops.aten.linalg_solve_triangular.default: solve_triangular}
-"""operations that ONNX has not, by operations that it has"""
+def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """ln(1 + e^{βx}) / β, of operations that onnxruntime has in float64 too; the threshold only saved time."""
+    return (x * beta).clamp(min=0) / beta + (-(x * beta).abs()).exp().log1p() / beta
+
+
+DECOMPOSITIONS = {
+    torch.ops.aten.linalg_solve_triangular.default: solve_triangular,
+    torch.ops.aten.softplus.default: softplus,
+}
+"""operations that ONNX or onnxruntime has not, by operations that they have"""
+
+
+def _translations() -> dict[Any, Any]:
+    """Operations that ONNX has under another name."""
+    from onnxscript import opset18
+
+    def int8_product(a: Any, b: Any) -> Any:
+        return opset18.MatMulInteger(a, b)
+
+    return {torch.ops.aten._int_mm.default: int8_product}
 
 
 def _convert(name: str, program: ExportedProgram, state: tuple[str, ...]) -> Any:
@@ -79,8 +97,15 @@ def _convert(name: str, program: ExportedProgram, state: tuple[str, ...]) -> Any
     inputs = {"start": ["ids"], "step": ["ids", *state]}.get(name)
     outputs = {"start": new, "step": ["logits", *new]}.get(name, ["logits"])
     try:
-        decomposed = program.run_decompositions(DECOMPOSITIONS)
-        return torch.onnx.export(decomposed, input_names=inputs, output_names=outputs, dynamo=True, verbose=False)
+        with quiet():
+            return torch.onnx.export(
+                program.run_decompositions(DECOMPOSITIONS),
+                input_names=inputs,
+                output_names=outputs,
+                custom_translation_table=_translations(),
+                dynamo=True,
+                verbose=False,
+            )
     except torch.onnx.errors.OnnxExporterError as error:
         raise ValueError(f"ONNX cannot hold {name} of this model: {_reason(error)}") from error
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from seqloom.face.models import save as save
     from seqloom.face.models import swap as swap
     from seqloom.generation.decode import generate as generate
+    from seqloom.models.int8 import quantize as quantize
 
 MODULES = {
     "decoder": "seqloom.face.models",
@@ -20,11 +21,12 @@ MODULES = {
     "list_mixers": "seqloom.face.mixers",
     "load": "seqloom.face.models",
     "mixer": "seqloom.face.mixers",
+    "quantize": "seqloom.models.int8",
     "save": "seqloom.face.models",
     "swap": "seqloom.face.models",
 }
 """where each name is; a mixer alone loads no models"""
-__all__ = ["decoder", "distill", "generate", "list_mixers", "load", "mixer", "save", "swap"]
+__all__ = ["decoder", "distill", "generate", "list_mixers", "load", "mixer", "quantize", "save", "swap"]
 
 
 def __getattr__(name: str) -> Any:

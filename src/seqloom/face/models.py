@@ -21,6 +21,7 @@ from seqloom.data.tokenizer import Tokenizer
 from seqloom.face.build import build_checked
 from seqloom.models import swap as swapped
 from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.models.int8 import is_int8
 from seqloom.models.take_over import Init
 from seqloom.retrieval.lookup import attach
 from seqloom.runs import model as stored
@@ -83,6 +84,8 @@ def save(model: Model, folder: str | Path, *, tokenizer: Any = None) -> Path:
     Raises TypeError or ValueError for arguments of another type, and for a folder of another model.
     """
     require_model(model)
+    if is_int8(model):
+        raise ValueError("a model in int8 is not saved: save the model that it was made of, and quantize after loading")
     tokenizer = model.tokenizer if tokenizer is None else tokenizer
     if tokenizer is not None and not isinstance(getattr(tokenizer, "json", None), str):
         raise TypeError(

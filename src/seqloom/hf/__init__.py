@@ -23,6 +23,7 @@ from seqloom.hf.export import export, fast_tokenizer
 from seqloom.hf.load import load
 from seqloom.hf.masked_lm import SeqloomForMaskedLM
 from seqloom.hf.register import register, wrap
+from seqloom.hf.seq2seq_lm import SeqloomForSeq2SeqLM
 from seqloom.hf.sequence_classification import SeqloomForSequenceClassification
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "SeqloomConfig",
     "SeqloomForCausalLM",
     "SeqloomForMaskedLM",
+    "SeqloomForSeq2SeqLM",
     "SeqloomForSequenceClassification",
     "StateLayer",
     "export",

@@ -3,52 +3,26 @@
 from typing import Any, final
 
 from torch import Tensor
-from transformers import GenerationMixin
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from seqloom.core.model import require_streams
 from seqloom.core.model_config import ModelConfig
-from seqloom.hf.cache import can_crop, kept_positions, layer_of, may_reuse, no_state, state_cache
-from seqloom.hf.config import SeqloomConfig
-from seqloom.hf.pretrained import SeqloomPreTrainedModel, require_ids
+from seqloom.hf.cache import kept_positions, layer_of, may_reuse, no_state, state_cache
+from seqloom.hf.generation import SeqloomGeneration
+from seqloom.hf.pretrained import require_ids
 
 KINDS = ("decoder", "universal")
 
 
 @final
-class SeqloomForCausalLM(SeqloomPreTrainedModel, GenerationMixin):  # type: ignore[misc]  # transformers has no types
-    """Predicts the next token at every position.
-
-    Assisted decoding, which takes tokens back, works where the mixers' states can be cropped, and is refused elsewhere.
-    """
-
-    def __init__(self, config: SeqloomConfig) -> None:
-        super().__init__(config)
-        self._is_stateful = not can_crop(self.model)
+class SeqloomForCausalLM(SeqloomGeneration):
+    """Predicts the next token at every position."""
 
     @classmethod
     def _require_kind(cls, settings: ModelConfig) -> None:
         if settings.kind not in KINDS:
             raise ValueError(f"a model of kind {settings.kind} is none of {', '.join(KINDS)}: it has no causal wrapper")
-
-    @classmethod
-    def _supports_default_dynamic_cache(cls) -> bool:
-        """False: `generate` makes no cache of keys and values."""
-        return False
-
-    def _prepare_cache_for_generation(
-        self, generation_config: Any, model_kwargs: dict[str, Any], *others: Any, **settings: Any
-    ) -> None:
-        """Gives `generate` a cache of ours, where none is given and it is to use one."""
-        if generation_config.use_cache is False:
-            return
-        if generation_config.cache_implementation is not None:
-            raise ValueError("leave out cache_implementation: a model of seqloom has a cache of its own")
-        if model_kwargs.get("past_key_values") is None:
-            model_kwargs["past_key_values"] = state_cache(self.model)
-        else:
-            super()._prepare_cache_for_generation(generation_config, model_kwargs, *others, **settings)
 
     def forward(
         self,

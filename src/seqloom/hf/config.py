@@ -27,6 +27,9 @@ class SeqloomConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers has
             if isinstance(config, LayeredConfig):
                 self.hidden_size = config.dim
                 self.num_hidden_layers = config.depth
+            if config.objective == "pairs":
+                others.setdefault("is_encoder_decoder", True)
+                others.setdefault("decoder_start_token_id", others.get("eos_token_id"))
             labels = getattr(config, "labels", ())
             if labels:
                 others.setdefault("id2label", dict(enumerate(labels)))

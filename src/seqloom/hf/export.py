@@ -24,6 +24,7 @@ from seqloom.hf import {names}
 AUTO_CLASSES = {
     "SeqloomForCausalLM": "AutoModelForCausalLM",
     "SeqloomForMaskedLM": "AutoModelForMaskedLM",
+    "SeqloomForSeq2SeqLM": "AutoModelForSeq2SeqLM",
     "SeqloomForSequenceClassification": "AutoModelForSequenceClassification",
 }
 

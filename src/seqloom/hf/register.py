@@ -2,21 +2,29 @@
 
 from typing import Any
 
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+)
 
 from seqloom.core.arguments import describe_value
 from seqloom.core.model import Model
-from seqloom.hf import causal_lm, masked_lm
+from seqloom.hf import causal_lm, masked_lm, seq2seq_lm
 from seqloom.hf.causal_lm import SeqloomForCausalLM
 from seqloom.hf.config import SeqloomConfig
 from seqloom.hf.masked_lm import SeqloomForMaskedLM
 from seqloom.hf.pretrained import SeqloomPreTrainedModel
+from seqloom.hf.seq2seq_lm import SeqloomForSeq2SeqLM
 from seqloom.hf.sequence_classification import SeqloomForSequenceClassification
 from seqloom.hf.swap.config import SwapConfig
 
 WRAPPERS: dict[str, type[SeqloomPreTrainedModel]] = {
     **dict.fromkeys(causal_lm.KINDS, SeqloomForCausalLM),
     **dict.fromkeys(masked_lm.KINDS, SeqloomForMaskedLM),
+    **dict.fromkeys(seq2seq_lm.KINDS, SeqloomForSeq2SeqLM),
     "classifier": SeqloomForSequenceClassification,
 }
 """the wrapper of each kind of model"""
@@ -28,6 +36,7 @@ def register() -> None:
     AutoConfig.register(SwapConfig.model_type, SwapConfig, exist_ok=True)
     AutoModelForCausalLM.register(SeqloomConfig, SeqloomForCausalLM, exist_ok=True)
     AutoModelForMaskedLM.register(SeqloomConfig, SeqloomForMaskedLM, exist_ok=True)
+    AutoModelForSeq2SeqLM.register(SeqloomConfig, SeqloomForSeq2SeqLM, exist_ok=True)
     AutoModelForSequenceClassification.register(SeqloomConfig, SeqloomForSequenceClassification, exist_ok=True)
 
 

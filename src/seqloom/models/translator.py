@@ -168,8 +168,11 @@ class Translator(Transformer, ABC):
 
     def begin(self, source: Ids, keep: Keep | None = None) -> ModelState:
         """The state before the first token of the target, given sources (B, S) of kept tokens `keep` (B, S)."""
-        encoded, _ = self.encode(source, keep)
-        B = len(source)
+        return self.begin_encoded(self.encode(source, keep)[0], keep)
+
+    def begin_encoded(self, encoded: Stream, keep: Keep | None = None) -> ModelState:
+        """The state before the first token of the target, given what `encode` returns (B, S, D)."""
+        B = len(encoded)
         sources = self._sources(encoded, keep)
         layers = tuple(
             (*block.start(B), source_state, *source_block.begin(B))

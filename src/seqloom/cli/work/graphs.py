@@ -6,7 +6,13 @@ from typing import Literal
 
 
 def export_graphs(
-    form: Literal["pt2", "onnx"], run: Path, file: Path, length: int | None, capacity: int | None, step: int | None
+    form: Literal["pt2", "onnx"],
+    run: Path,
+    file: Path,
+    length: int | None,
+    capacity: int | None,
+    int8: bool,
+    step: int | None,
 ) -> str:
     """Writes the files; returns what they hold.
 
@@ -20,11 +26,12 @@ def export_graphs(
         raise ValueError(f"{file.parent} is no folder: make it first")
     from seqloom.export import trace_graphs, write_onnx, write_pt2
     from seqloom.export.onnx import require_onnx
-    from seqloom.face import load
+    from seqloom.face import load, quantize
 
     if form == "onnx":
         require_onnx()
     model = load(run, step=step)
+    model = quantize(model) if int8 else model
     graphs = trace_graphs(model, length, capacity)
     files = write_pt2(model, graphs, file) if form == "pt2" else write_onnx(model, graphs, file)
     texts = f"2 to {graphs.length}" if graphs.free_length else f"{graphs.length}"

@@ -14,7 +14,7 @@ here. Its projections and short filters have biases; ours, like the equations, h
 """
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, cast, final
 
 import torch
 from pydantic import Field
@@ -122,8 +122,7 @@ class Hyena(PackedMixer):
 
     @property
     def _network(self) -> list[nn.Linear]:
-        hidden = [layer for layer in self.filter_hidden if isinstance(layer, nn.Linear)]
-        return [self.filter_in, *hidden, self.filter_out]
+        return cast("list[nn.Linear]", [self.filter_in, *self.filter_hidden, self.filter_out])
 
     @property
     def _filter_parameters(self) -> list[Tensor]:

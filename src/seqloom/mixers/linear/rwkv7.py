@@ -163,9 +163,9 @@ class RWKV7(CrossLayerMixer):
 
     def _thin(self, name: str, x: Tensor, activation: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """x (…, D) times a matrix of low rank, with an activation between its two factors."""
-        first, second = self._factors(name)
-        hidden = first(x)
-        return second(hidden if activation is None else activation(hidden))
+        hidden = self.thin_in[name](x)
+        product: Tensor = self.thin_out[name](hidden if activation is None else activation(hidden))
+        return product
 
     def _factors(self, name: str) -> tuple[Linear, Linear]:
         """The two factors of a matrix of low rank."""
