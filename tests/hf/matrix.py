@@ -36,6 +36,8 @@ IN_ONNX = ("attention", "he", "we", "gated_delta", "mamba2", "rwkv7", "gla", "gr
 """the mixers whose graphs are converted to ONNX; a window of attention is a setting of the first"""
 TOKENS = 40
 """tokens that a graph's step reads"""
+LENGTH = 12
+"""tokens of a whole text that a graph reads, few, since tracing takes the time"""
 
 
 def wrap(kind: str) -> SeqloomForCausalLM:
@@ -130,7 +132,7 @@ def check_archive(kind: str) -> None:
 
     model = decoder_of(kind, depth=1)
     count = min(TOKENS, model.traits.longest or TOKENS)
-    graphs = trace_graphs(model, capacity=count)
+    graphs = trace_graphs(model, LENGTH, count)
     with tempfile.TemporaryDirectory() as folder:
         (file,) = write_pt2(model, graphs, Path(folder, "model.pt2"))
         programs = load_pt2(str(file)).exported_programs
@@ -151,7 +153,7 @@ def check_onnx(kind: str) -> None:
     import onnxruntime
 
     model = decoder_of(kind, depth=1).float()
-    graphs = trace_graphs(model, capacity=TOKENS)
+    graphs = trace_graphs(model, LENGTH, TOKENS)
     ids = torch.randint(0, 31, (2, TOKENS), generator=torch.Generator().manual_seed(0))
     with tempfile.TemporaryDirectory() as folder:
         files = write_onnx(model, graphs, Path(folder, "model.onnx"))

@@ -1,5 +1,6 @@
 """`seqloom evaluate`: the options, and which of them go together; loads nothing heavy before it runs."""
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -41,6 +42,12 @@ def evaluate(
         int | None,
         typer.Option(help="episodes to play per return, or in all where the model reads no return (20)", min=1),
     ] = None,
+    tasks: Annotated[
+        Path | None,
+        typer.Option(
+            help="in place of --data: a folder of lm-eval's tasks, YAML and JSON lines; needs 'seqloom[eval]'"
+        ),
+    ] = None,
     step: Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="print one JSON object, which has the loss by position too")
@@ -54,6 +61,14 @@ def evaluate(
     options: dict[str, Any] = {"stride": stride, "memory": memory, "memory_length": memory_length}
     options |= {"column": column, "pseudo": pseudo, "knn": knn, "search": search}
     text_options = given_options({**options, "pseudo": pseudo or None})
+    if tasks is not None:
+        unused = given_options({"data": data, "returns": returns, "episodes": episodes}) | text_options
+        if unused:
+            raise ValueError(f"--tasks takes the place of a text: leave out --{next(iter(unused)).replace('_', '-')}")
+        from seqloom.cli.work.tasks import score_tasks
+
+        print(score_tasks(run, tasks, batch, step, as_json))
+        return
     play = returns is not None or episodes is not None
     if play:
         unused = given_options({"data": data}) | text_options
