@@ -6,6 +6,7 @@ The times are of untrained decoders, since a small run has too small products; t
 """
 
 import sys
+from pathlib import Path
 
 import torch
 from harness import append, compare, gate
@@ -49,7 +50,7 @@ def times(kind, dim):
 def losses(run, text):
     """A row: the mean loss in nats per token of a run on a text, in windows of its context."""
     model = seqloom.load(run)
-    ids = torch.tensor(model.tokenizer.encode(open(text, encoding="utf-8").read()))
+    ids = torch.tensor(model.tokenizer.encode(Path(text).read_text(encoding="utf-8")))
     context = model.config.context
     count = min((len(ids) - 1) // context, 200)
     batch = ids[: count * context + 1]

@@ -76,6 +76,7 @@ ELSEWHERE = {
         "hf/after_update hf/cache hf/config hf/generation hf/masked_lm hf/pretrained hf/register "
         "hf/sequence_classification"
     ),
+    "hf/test_evaluate_tasks": "cli/work/tasks",
     "hf/test_export": "cli/export cli/work/export",
     "hf/test_lora": "cli/work/fine_tuning runs/adapters training/lora",
     "hf/test_swap": "hf/load hf/strict models/take_over models/kept",
