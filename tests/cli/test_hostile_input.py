@@ -40,6 +40,7 @@ HEALTHY = {
     "exits": ["{run}", "--data", "stories:3", "--out", "new"],
     "extrapolate": ["{run}", "--lengths", "4", "--data", "stories:3", "--out", "new"],
     "generate": ["{run}", "Once"],
+    "play": ["{run}", "--no-browser"],
     "gpu": ["--plan", "--out", "new"],
     "hf": ["{run}", "new"],
     "maze": ["lstm", "--lengths", "10", "--out", "new"],

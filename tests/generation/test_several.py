@@ -25,9 +25,9 @@ def test_each_text_is_that_of_generate(decoder: Build, letters: Any, position: s
 def test_seeds_go_round() -> None:
     from seqloom.core.seeds import LIMIT
     from seqloom.generation.sample import Sampling
-    from seqloom.generation.several import seed_sample
+    from seqloom.generation.several import sampling_of
 
-    assert seed_sample(Sampling(seed=LIMIT - 1), 1).seed == 0
+    assert sampling_of(Sampling(seed=LIMIT - 1), 1).seed == 0
 
 
 @pytest.mark.parametrize(

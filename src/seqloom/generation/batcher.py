@@ -111,6 +111,7 @@ class Batcher:
         check_prompts(self.model, torch.tensor([prompt], dtype=torch.long))
         for request in requests:
             checked_mode(self.model, self._mode, self._hop, len(prompt), request.max_tokens)
+            request.model = self.model
             if request.sampling.penalizes:
                 request.seen = Seen.after(torch.tensor([prompt]), self.model.config.vocab)
         ids = prompt if self._length is None else prompt[-self._length :]
@@ -240,7 +241,7 @@ class Batcher:
             if sampling.temperature == 0:
                 ids = p.argmax(1)
             else:
-                ids = pick(p, torch.cat([_uniform(request.generator) for request in group]))
+                ids = pick(p, torch.cat([_draw_uniform(request.generator) for request in group]))
             for request, id, row in zip(group, ids.tolist(), logits, strict=True):
                 request.take(id, row)
         return requests
@@ -299,5 +300,5 @@ def _join_seen(rows: list[Seen]) -> Seen | None:
     return Seen(torch.cat([row.read for row in rows]), torch.cat([row.written for row in rows]))
 
 
-def _uniform(generator: torch.Generator) -> Tensor:
+def _draw_uniform(generator: torch.Generator) -> Tensor:
     return torch.rand(1, 1, dtype=torch.float64, generator=generator)

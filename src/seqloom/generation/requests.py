@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from seqloom.core.model import Model
 from seqloom.generation.penalties import Seen
 from seqloom.generation.sample import Sampling
 from seqloom.generation.text import TextCutter
@@ -54,6 +55,9 @@ class Request:
     """what went wrong, where it failed"""
     cancelled: bool = False
     """set by `cancel`; the batcher ends it before its next token"""
+
+    model: Model | None = field(default=None, repr=False)
+    """the model that writes it, once it was submitted"""
 
     def __post_init__(self) -> None:
         self.generator = self.sampling.generator()

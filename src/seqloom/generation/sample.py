@@ -87,7 +87,7 @@ def probabilities(logits: Float[Tensor, "B W"], sampling: Sampling, seen: Seen |
     if sampling.top_k is not None or sampling.top_p is not None:
         p = _cut(p, logits, sampling)
     if sampling.min_p is not None:
-        p[p < _least_sum(sampling.min_p) * p.amax(1, keepdim=True)] = 0.0
+        p[p < _bound_of(sampling.min_p) * p.amax(1, keepdim=True)] = 0.0
         p /= p.sum(1, keepdim=True)
     return p
 
@@ -100,7 +100,7 @@ def _cut(p: Float[Tensor, "B W"], logits: Float[Tensor, "B W"], sampling: Sampli
     if sampling.top_p is not None and sampling.top_p < 1:
         before = ranked.cumsum(1).roll(1, 1)
         before[:, 0] = 0.0
-        ranked = torch.where(before < _least_sum(sampling.top_p), ranked, 0.0)
+        ranked = torch.where(before < _bound_of(sampling.top_p), ranked, 0.0)
         ranked = ranked / ranked.sum(1, keepdim=True)
     return torch.zeros_like(p).scatter_(1, order, ranked)
 
@@ -119,14 +119,14 @@ def _rank(
     if sampling.top_k is None and W >= 4 * FEW:
         _, order = largest(logits, FEW)
         ranked = p.gather(1, order)
-        if bool((ranked.sum(1) >= _least_sum(sampling.top_p or 1.0)).all()):
+        if bool((ranked.sum(1) >= _bound_of(sampling.top_p or 1.0)).all()):
             return ranked, order
     _, order = logits.sort(stable=True, dim=1, descending=True)
     order = order[:, : sampling.top_k]
     return p.gather(1, order), order
 
 
-def _least_sum(share: float) -> float:
+def _bound_of(share: float) -> float:
     """A sum that reaches a share but for rounding reaches it."""
     return share * (1 - 1e-12)
 

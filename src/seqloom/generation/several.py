@@ -47,7 +47,7 @@ def generate_texts(
         ids = prompt_ids(model, prompt)
         eos = None if ignore_eos else model.tokenizer.eos
         requests = [
-            Request(ids, max_tokens, seed_sample(settings, number), eos, TextCutter(model.tokenizer, stop, ids))
+            Request(ids, max_tokens, sampling_of(settings, number), eos, TextCutter(model.tokenizer, stop, ids))
             for number in range(samples)
         ]
         batcher.submit(requests)
@@ -59,6 +59,6 @@ def generate_texts(
     return [[request.text for request in requests] for requests in texts]
 
 
-def seed_sample(sampling: Sampling, number: int) -> Sampling:
+def sampling_of(sampling: Sampling, number: int) -> Sampling:
     """The settings of sample `number`, whose seed is so many further."""
     return sampling.model_copy(update={"seed": (sampling.seed + number) % LIMIT})

@@ -1,0 +1,266 @@
+"""The server's addresses: the page, what it asks for under /api, and OpenAI's form under /v1."""
+
+import json
+import random
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request as WebRequest
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from seqloom.core.model import Model
+from seqloom.core.seeds import LIMIT
+from seqloom.evaluation.surprise import dependence, surprise
+from seqloom.play.bodies import read_body
+from seqloom.play.completion import Answer, Completion, prompts_of, read_completion, requests_of
+from seqloom.play.engine import Engine
+from seqloom.play.errors import Refused, error_body, error_response
+from seqloom.play.guard import REPORT_POLICY, Guard, hosts_of
+from seqloom.play.live import live_rows
+from seqloom.play.texts import Texts, answer_of, wait_while_connected
+from seqloom.play.writing import (
+    Depending,
+    Scoring,
+    Writing,
+    describe_model,
+    describe_score,
+    describe_token,
+    read_asked,
+)
+
+PAGE = Path(__file__).parent / "page"
+FILES = {"/": "index.html", "/play.js": "play.js", "/play.css": "play.css", "/icon.svg": "icon.svg"}
+
+
+def build_app(engine: Engine, port: int) -> Starlette:
+    """The application; the engine runs already."""
+    pages = [Route(path, partial(_send_file, PAGE / name)) for path, name in FILES.items()]
+    server = Server(engine)
+    routes = [
+        *pages,
+        Route("/v1/models", server.list_models),
+        Route("/v1/models/{name:path}", server.show_model),
+        Route("/v1/completions", server.complete, methods=["POST"]),
+        Route("/api/models", server.names),
+        Route("/api/model", server.describe),
+        Route("/api/write", server.write, methods=["POST"]),
+        Route("/api/score", server.score, methods=["POST"]),
+        Route("/api/depends", server.depends, methods=["POST"]),
+        Route("/api/live", server.live),
+        Route("/api/reports", server.list_reports),
+        Route("/report", server.show_report),
+    ]
+    handlers: dict[Any, Any] = {Refused: _refuse, HTTPException: _refuse_http, Exception: _fail}
+    guard = Middleware(Guard, hosts=hosts_of(port))
+    return Starlette(routes=routes, middleware=[guard], exception_handlers=handlers)
+
+
+async def _send_file(path: Path, request: WebRequest) -> Response:
+    return FileResponse(path)
+
+
+async def _refuse(request: WebRequest, error: Refused) -> Response:
+    return error_response(error)
+
+
+async def _refuse_http(request: WebRequest, error: HTTPException) -> Response:
+    return error_response(Refused(f"{request.method} {request.url.path[:200]}: {error.detail}", error.status_code))
+
+
+async def _fail(request: WebRequest, error: Exception) -> Response:
+    return JSONResponse(error_body(f"a fault of the server: {type(error).__name__}", 500), 500)
+
+
+class Server:
+    """What is answered at each address."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._library = engine.library
+
+    async def list_models(self, request: WebRequest) -> Response:
+        """All models, in OpenAI's form."""
+        return JSONResponse({"object": "list", "data": [_model_entry(name) for name in self._library.names]})
+
+    async def show_model(self, request: WebRequest) -> Response:
+        """One model, in OpenAI's form."""
+        return JSONResponse(_model_entry(self._require_known(request.path_params["name"])))
+
+    async def complete(self, request: WebRequest) -> Response:
+        """Completions, in OpenAI's form."""
+        asked = read_completion(await read_body(request))
+        self._require_known(asked.model)
+        if asked.stream:
+            return await _stream(self._stream_completion(asked))
+        return JSONResponse(await wait_while_connected(request, self._whole_completion(asked)))
+
+    async def names(self, request: WebRequest) -> Response:
+        """The names of the models."""
+        return JSONResponse({"models": self._library.names})
+
+    async def describe(self, request: WebRequest) -> Response:
+        """A model, which is loaded for it."""
+        name = self._require_known(request.query_params.get("name", ""))
+        return JSONResponse(await answer_of(self._engine.call(name, describe_model)))
+
+    async def write(self, request: WebRequest) -> Response:
+        """Texts of several models, a line of JSON for each token."""
+        asked: Writing = read_asked(Writing, await read_body(request))
+        for name in asked.models:
+            self._require_known(name)
+        return await _stream(self._stream_writing(asked))
+
+    async def score(self, request: WebRequest) -> Response:
+        """The surprise of each token of a text."""
+        asked: Scoring = read_asked(Scoring, await read_body(request))
+        score = await answer_of(
+            self._engine.call(self._require_known(asked.model), lambda model: surprise(model, asked.text))
+        )
+        return JSONResponse(describe_score(score))
+
+    async def depends(self, request: WebRequest) -> Response:
+        """What a token of a text depends on."""
+        asked: Depending = read_asked(Depending, await read_body(request))
+
+        def compute(model: Model) -> list[float]:
+            if not all(0 <= id < model.config.vocab for id in asked.ids):
+                raise ValueError(f"token ids lie in 0 … {model.config.vocab - 1}")
+            return dependence(model, asked.ids, asked.position)
+
+        changes = await answer_of(self._engine.call(self._require_known(asked.model), compute))
+        return JSONResponse({"changes": changes})
+
+    async def live(self, request: WebRequest) -> Response:
+        """The losses of the runs."""
+        folders = {name: self._library.folder(name) for name in self._library.names}
+        return JSONResponse({"runs": live_rows(folders)})
+
+    async def list_reports(self, request: WebRequest) -> Response:
+        """The reports, by their paths."""
+        return JSONResponse({"reports": [str(path) for path in self._library.reports]})
+
+    async def show_report(self, request: WebRequest) -> Response:
+        """A report, in a sandbox: it may not ask this server for anything."""
+        number = request.query_params.get("number", "")
+        reports = self._library.reports
+        if not (number.isascii() and number.isdecimal() and len(number) < 9 and int(number) < len(reports)):
+            raise Refused("there is no report of this number: see /api/reports", 404)
+        path = reports[int(number)]
+        if path.is_symlink() or not path.is_file():
+            raise Refused(f"{path} is no longer there", 404)
+        return FileResponse(path, headers={"Content-Security-Policy": REPORT_POLICY})
+
+    def _require_known(self, name: str) -> str:
+        if name not in self._library.names:
+            raise Refused(f"there is no model {name[:100]!r}: see /v1/models", 404)
+        return name
+
+    async def _begin(self, texts: Texts, asked: Completion) -> Answer:
+        """Asks for the texts of all prompts."""
+        seed = random.randrange(LIMIT) if asked.seed is None else asked.seed % LIMIT
+        models: list[Model] = []
+        for prompt in prompts_of(asked):
+
+            def build(model: Model, prompt: Any = prompt) -> Any:
+                models.append(model)
+                return requests_of(asked, prompt, model, seed)
+
+            await texts.add(asked.model, asked.n or 1, build)
+        return Answer(asked, models[0])
+
+    async def _whole_completion(self, asked: Completion) -> dict[str, Any]:
+        async with Texts(self._engine) as texts:
+            answer = await self._begin(texts, asked)
+            async for request, _, _ in texts.changes():
+                _require_written(request.error)
+            return answer.whole(texts.requests)
+
+    async def _stream_completion(self, asked: Completion) -> AsyncIterator[str]:
+        async with Texts(self._engine) as texts:
+            answer = await self._begin(texts, asked)
+            yield ""
+            sent = dict.fromkeys(texts.requests, 0)
+            offset = dict.fromkeys(texts.requests, 0)
+            numbers = {request: index for index, request in enumerate(texts.requests)}
+            async for request, count, ended in texts.changes():
+                for token in request.tokens[sent[request] : count]:
+                    yield _event(answer.piece(numbers[request], token, offset[request]))
+                    offset[request] += len(token.text)
+                sent[request] = count
+                if request.error:
+                    yield _event(error_body(request.error, 400))
+                    return
+                if ended:
+                    yield _event(answer.last(numbers[request], request))
+            if asked.stream_options is not None and asked.stream_options.include_usage:
+                yield _event(answer.usage(texts.requests))
+            yield "data: [DONE]\n\n"
+
+    async def _stream_writing(self, asked: Writing) -> AsyncIterator[str]:
+        """First a line for each column, then one for each token, and one at each end."""
+        async with Texts(self._engine) as texts:
+            columns = []
+            models: list[Model] = []
+            for name in asked.models:
+
+                def build(model: Model) -> Any:
+                    models.append(model)
+                    return asked.requests(model)
+
+                before = len(texts.requests)
+                await texts.add(name, asked.samples, build)
+                columns += [(name, models[-1])] * (len(texts.requests) - before)
+            for name, model in dict(columns).items():
+                prompt = [[str(model.tokenizer.decode([id])), id] for id in model.tokenizer.encode(asked.prompt)]
+                command = asked.command(self._library.folder(name), model)
+                yield _line({"model": name, "command": command, "prompt": prompt, **describe_model(model)})
+            numbers = {request: index for index, request in enumerate(texts.requests)}
+            sent = dict.fromkeys(texts.requests, 0)
+            async for request, count, ended in texts.changes():
+                name, model = columns[numbers[request]]
+                for token in request.tokens[sent[request] : count]:
+                    ms = self._engine.milliseconds(name)
+                    yield _line({"text": numbers[request], "ms": ms, **describe_token(model, token)})
+                sent[request] = count
+                if ended:
+                    yield _line(
+                        {"text": numbers[request], "end": request.end, "rest": request.rest, "error": request.error}
+                    )
+
+
+async def _stream(pieces: AsyncIterator[str]) -> Response:
+    """A streamed response; what goes wrong before its first piece has a status of its own."""
+    first = await anext(pieces)
+
+    async def rest() -> AsyncIterator[str]:
+        try:
+            yield first
+            async for piece in pieces:
+                yield piece
+        finally:
+            await pieces.aclose()  # type: ignore[attr-defined]  # of a generator
+
+    return StreamingResponse(rest(), media_type="text/event-stream")
+
+
+def _event(value: dict[str, Any]) -> str:
+    return f"data: {json.dumps(value)}\n\n"
+
+
+def _line(value: dict[str, Any]) -> str:
+    return json.dumps(value) + "\n"
+
+
+def _model_entry(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "seqloom"}
+
+
+def _require_written(error: str) -> None:
+    if error:
+        raise Refused(error)

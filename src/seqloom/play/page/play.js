@@ -1,0 +1,272 @@
+"use strict";
+const $ = (id) => document.getElementById(id);
+const make = (name, attributes = {}, ...children) => {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key in element && key !== "list") element[key] = value; else element.setAttribute(key, value);
+  }
+  element.append(...children);
+  return element;
+};
+const drawn = (name, attributes) => {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  return element;
+};
+const bytes = (count) => count < 1e4 ? `${count} B` : count < 1e7 ? `${(count / 1e3).toFixed(0)} kB` : `${(count / 1e6).toFixed(0)} MB`;
+const shown = (text) => text.replaceAll("\n", "⏎").replaceAll(" ", "␣") || "(part of a character)";
+const percent = (logP) => { const p = 100 * Math.exp(logP); return p >= 10 ? `${p.toFixed(0)}%` : p >= 0.1 ? `${p.toFixed(1)}%` : "<0.1%"; };
+
+async function ask(path, body, signal) {
+  const init = body === undefined ? { signal } : { method: "POST", signal, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  const response = await fetch(path, init);
+  if (!response.ok) {
+    let message = `the server answered ${response.status}`;
+    try { message = (await response.json()).error.message; } catch { /* no JSON */ }
+    throw new Error(message);
+  }
+  return response;
+}
+async function* lines(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const parts = (rest + value).split("\n");
+    rest = parts.pop();
+    for (const part of parts) if (part) yield JSON.parse(part);
+  }
+}
+const complain = (place, error) => { place.textContent = error.name === "AbortError" ? "stopped" : error.message; place.className = error.name === "AbortError" ? "" : "error"; };
+
+// tabs
+const tabs = [...document.querySelectorAll("[role=tab]")];
+function choose(tab, focus = true) {
+  for (const other of tabs) {
+    const on = other === tab;
+    other.setAttribute("aria-selected", on);
+    other.tabIndex = on ? 0 : -1;
+    $(other.getAttribute("aria-controls")).hidden = !on;
+  }
+  if (focus) tab.focus();
+  if (tab.id === "tab-live") refresh();
+  if (tab.id === "tab-reports") listReports();
+}
+for (const tab of tabs) tab.addEventListener("click", () => choose(tab));
+$("tabs").addEventListener("keydown", (event) => {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (step) choose(tabs[(tabs.indexOf(document.activeElement) + step + tabs.length) % tabs.length]);
+});
+for (const button of document.querySelectorAll(".help")) {
+  const label = button.parentElement.querySelector("label").firstChild.textContent.trim();
+  button.setAttribute("aria-label", `What is ${label}?`);
+  button.addEventListener("click", () => { $("help").textContent = $("help").textContent ? "" : `${label}: ${button.dataset.help}`; });
+}
+$("temperature").addEventListener("input", () => { $("temperature-now").textContent = $("temperature").value; });
+
+// a text whose tokens can be looked at
+class Text {
+  constructor(column, model, prompt, samples) {
+    this.model = model; this.tokens = []; this.promptIds = prompt.map((each) => each[1]); this.at = -1;
+    this.place = make("div", { className: "text", tabIndex: 0, role: "group", "aria-label": `text of ${model}${samples > 1 ? ", sample " + (column.texts + 1) : ""}` });
+    column.texts += 1;
+    this.note = make("p", { className: "alternatives", role: "status" });
+    this.promptSpans = prompt.map(([text]) => make("span", { className: "prompt", textContent: text }));
+    this.place.append(...this.promptSpans);
+    column.place.append(this.place, this.note);
+    this.place.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (step && this.tokens.length) { event.preventDefault(); this.look(Math.min(Math.max(this.at + step, 0), this.tokens.length - 1)); }
+      if (event.key === "Enter" && this.at >= 0) this.depends(this.at);
+    });
+  }
+  add(token) {
+    const number = this.tokens.length;
+    const p = Math.exp(token.log_p);
+    const span = make("span", { className: `p${p < 0.02 ? 0 : p < 0.1 ? 1 : p < 0.3 ? 2 : p < 0.7 ? 3 : 4}`, textContent: token.piece });
+    span.addEventListener("mouseenter", () => this.look(number));
+    span.addEventListener("click", () => this.depends(number));
+    this.tokens.push({ ...token, span });
+    this.place.append(span);
+  }
+  look(number) {
+    if (this.at >= 0) this.tokens[this.at].span.classList.remove("here");
+    this.at = number;
+    const token = this.tokens[number];
+    token.span.classList.add("here");
+    const others = token.others.map(([text, logP]) => `${shown(text)} ${percent(logP)}`).join(" · ");
+    this.note.textContent = `${shown(token.piece)}: ${percent(token.log_p)}, surprise ${(-token.log_p / Math.LN2).toFixed(1)} bits. Likeliest: ${others}`;
+  }
+  async depends(number) {
+    this.look(number);
+    const ids = [...this.promptIds, ...this.tokens.map((token) => token.id)];
+    const spans = [...this.promptSpans, ...this.tokens.map((token) => token.span)];
+    const position = this.promptIds.length + number;
+    if (position < 1) return;
+    for (const span of spans) span.classList.remove("d1", "d2", "d3", "d4");
+    try {
+      const { changes } = await (await ask("/api/depends", { model: this.model, ids: ids.slice(0, position + 1), position })).json();
+      const first = position - changes.length;
+      let best = 0;
+      changes.forEach((change, index) => {
+        const size = Math.abs(change);
+        if (size > Math.abs(changes[best])) best = index;
+        const level = size > 2 ? 4 : size > 0.7 ? 3 : size > 0.2 ? 2 : size > 0.05 ? 1 : 0;
+        if (level) spans[first + index].classList.add(`d${level}`);
+      });
+      this.note.textContent += `. It depends most on ${shown(spans[first + best].textContent)} (violet): with another token there, its probability is multiplied by ${Math.exp(-changes[best]).toPrecision(2)}.`;
+    } catch (error) { complain(this.note, error); }
+  }
+  end(event) {
+    if (event.rest) this.place.append(event.rest);
+    const words = { eos: "The model ended its text.", stop: "Stopped before the given characters.", length: "", cancelled: "Stopped.", late: "It took too long.", failed: event.error };
+    this.note.textContent = words[event.end] ?? "";
+  }
+}
+function memoryLine(state) {
+  const width = 260, height = 60, top = Math.max(...state.map((each) => each[1]), 1), longest = Math.log(state.at(-1)[0]), first = Math.log(state[0][0]);
+  const x = (tokens) => longest === first ? 0 : width * (Math.log(tokens) - first) / (longest - first);
+  const y = (size) => height - 4 - (height - 20) * size / top;
+  const svg = drawn("svg", { viewBox: `0 0 ${width} ${height + 14}`, role: "img", "aria-label": `memory: ${state.map(([n, b]) => `${bytes(b)} after ${n} tokens`).join(", ")}` });
+  svg.append(drawn("path", { d: "M" + state.map(([n, b]) => `${x(n).toFixed(1)},${y(b).toFixed(1)}`).join("L") }));
+  const left = drawn("text", { x: 0, y: height + 11 }); left.textContent = `memory after ${state[0][0]} token: ${bytes(state[0][1])}`;
+  const right = drawn("text", { x: width, y: height + 11, "text-anchor": "end" }); right.textContent = `${state.at(-1)[0].toLocaleString("en")}: ${bytes(state.at(-1)[1])}`;
+  svg.append(left, right);
+  return svg;
+}
+
+// writing
+let running = null;
+const optional = (id, kind) => $(id).value === "" ? {} : { [id]: kind($(id).value) };
+function settings() {
+  return {
+    prompt: $("prompt").value, temperature: Number($("temperature").value), max_tokens: Number($("max_tokens").value), seed: Number($("seed").value), samples: Number($("samples").value),
+    ...optional("top_p", Number), ...optional("top_k", Number), ...optional("min_p", Number), ...optional("repetition_penalty", Number), ...optional("presence_penalty", Number),
+    ...($("stop").value ? { stop: [$("stop").value] } : {}),
+  };
+}
+function markDifference(texts) {
+  for (const text of texts) for (const token of text.tokens) token.span.classList.remove("differs");
+  const [one, ...others] = texts;
+  if (!others.length) return;
+  const shortest = Math.min(...texts.map((text) => text.tokens.length));
+  for (let n = 0; n < shortest; n += 1) {
+    if (others.every((text) => text.tokens[n].id === one.tokens[n].id)) continue;
+    for (const text of texts) text.tokens[n].span.classList.add("differs");
+    return n + 1;
+  }
+}
+$("write-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  running?.abort();
+  const control = running = new AbortController();
+  const models = [...$("write-models").querySelectorAll("input:checked")].map((box) => box.value);
+  const status = $("write-status");
+  status.className = "";
+  if (!models.length) { status.textContent = "choose a model"; return; }
+  const asked = settings(), columns = new Map(), texts = [];
+  status.textContent = "writing …"; $("halt").disabled = false; $("columns").replaceChildren();
+  try {
+    for await (const line of lines(await ask("/api/write", { models, ...asked }, control.signal))) {
+      if (line.model !== undefined) {
+        const facts = make("p", { className: "facts" }), time = make("span");
+        facts.append(`${line.mixers.join(", ")} · ${line.parameters.toLocaleString("en")} parameters · ${line.mode} · ${line.device} `, time);
+        const copy = make("button", { type: "button", textContent: "Copy the command" });
+        copy.addEventListener("click", async () => { await navigator.clipboard.writeText(line.command); copy.textContent = "Copied"; });
+        const place = make("article", { className: "column" }, make("h3", { textContent: line.model }), facts, memoryLine(line.state));
+        const column = { place, time, texts: 0 };
+        columns.set(line.model, column);
+        $("columns").append(place);
+        for (let sample = 0; sample < asked.samples; sample += 1) texts.push(new Text(column, line.model, line.prompt, asked.samples));
+        place.append(copy);
+      } else if (line.end !== undefined) {
+        texts[line.text].end(line);
+      } else {
+        const text = texts[line.text];
+        text.add(line);
+        if (line.ms) columns.get(text.model).time.textContent = `· ${line.ms.toFixed(1)} ms a token`;
+      }
+    }
+    const first = asked.samples === 1 ? markDifference(texts) : undefined;
+    status.textContent = first ? `done; the texts differ from token ${first} on` : "done";
+  } catch (error) { complain(status, error); }
+  if (running === control) { running = null; $("halt").disabled = true; }
+});
+$("halt").addEventListener("click", () => running?.abort());
+$("prompt").addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) $("write-form").requestSubmit(); });
+
+// scoring
+$("score-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const status = $("score-status");
+  status.className = ""; status.textContent = "reading …"; $("score-result").replaceChildren();
+  try {
+    const answer = await (await ask("/api/score", { model: $("score-model").value, text: $("score-text").value })).json();
+    const note = make("p", { className: "alternatives", role: "status" });
+    const place = make("div", { className: "text", role: "group", "aria-label": "the scored text" });
+    for (const [text, nats] of answer.tokens) {
+      const p = Math.exp(-nats);
+      const span = make("span", { className: `p${p < 0.02 ? 0 : p < 0.1 ? 1 : p < 0.3 ? 2 : p < 0.7 ? 3 : 4}`, textContent: text, title: `${percent(-nats)}, ${(nats / Math.LN2).toFixed(1)} bits` });
+      span.addEventListener("mouseenter", () => { note.textContent = `${shown(text)}: ${percent(-nats)}, surprise ${(nats / Math.LN2).toFixed(1)} bits`; });
+      place.append(span);
+    }
+    $("score-result").append(place, note);
+    status.textContent = `${answer.bits_per_byte.toFixed(3)} bits per byte over ${answer.tokens.length} tokens`;
+  } catch (error) { complain(status, error); }
+});
+
+// live
+let timer = 0;
+function curve(run) {
+  const points = [...run.loss, ...run.held_out];
+  const width = 600, height = 120, last = Math.max(...points.map((each) => each[0]), 1);
+  const low = Math.min(...points.map((each) => each[1])), high = Math.max(...points.map((each) => each[1]), low + 1e-6);
+  const x = (step) => (width * step / last).toFixed(1), y = (loss) => (height - 6 - (height - 12) * (loss - low) / (high - low)).toFixed(1);
+  const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `loss of ${run.name} from ${high.toFixed(3)} to ${low.toFixed(3)}` });
+  if (run.loss.length) svg.append(drawn("path", { d: "M" + run.loss.map(([s, l]) => `${x(s)},${y(l)}`).join("L") }));
+  for (const [s, l] of run.held_out) svg.append(drawn("circle", { cx: x(s), cy: y(l), r: 3 }));
+  return svg;
+}
+async function refresh() {
+  clearTimeout(timer);
+  if ($("live").hidden) return;
+  try {
+    const { runs } = await (await ask("/api/live")).json();
+    $("runs").replaceChildren(...runs.map((run) => {
+      const words = run.error ?? `step ${run.step.toLocaleString("en")}, last row ${run.age < 120 ? run.age.toFixed(0) + " s" : run.age < 7200 ? (run.age / 60).toFixed(0) + " min" : (run.age / 3600).toFixed(0) + " h"} ago${run.steps_a_second ? `, ${run.steps_a_second.toPrecision(3)} steps a second` : ""}`;
+      const parts = [make("h3", { textContent: run.name }), make("p", { className: run.error ? "error" : "facts", textContent: words })];
+      if (!run.error && run.loss.length + run.held_out.length) parts.push(curve(run));
+      return make("div", { className: "run" }, ...parts);
+    }));
+    if (!runs.length) $("runs").textContent = "No run here has rows.";
+  } catch (error) { $("runs").textContent = error.message; }
+  timer = setTimeout(refresh, 2000);
+}
+
+// reports
+async function listReports() {
+  try {
+    const { reports } = await (await ask("/api/reports")).json();
+    $("report-list").replaceChildren(...reports.map((name, number) => make("li", {}, make("a", { href: `/report?number=${number}`, target: "_blank", rel: "noopener", textContent: name }))));
+    $("report-status").textContent = reports.length ? "" : "There is no report here: seqloom report FOLDER makes one.";
+  } catch (error) { complain($("report-status"), error); }
+}
+
+// the models
+(async () => {
+  try {
+    const { models } = await (await ask("/api/models")).json();
+    models.forEach((name, number) => {
+      const box = make("input", { type: "checkbox", value: name, id: `model-${number}`, checked: number < 2 });
+      $("write-models").append(make("label", {}, box, ` ${name}`));
+      $("score-model").append(make("option", { value: name, textContent: name }));
+    });
+    $("write-models").addEventListener("change", (event) => {
+      if ($("write-models").querySelectorAll("input:checked").length > 4) event.target.checked = false;
+    });
+    $("curl").textContent = `curl ${location.origin}/v1/completions -H 'Content-Type: application/json' -d '${JSON.stringify({ model: models[0], prompt: "Once", max_tokens: 50 }).replaceAll("'", "'\\''")}'`;
+    $("python").textContent = `import openai\nclient = openai.OpenAI(base_url="${location.origin}/v1", api_key="none")\nprint(client.completions.create(model=${JSON.stringify(models[0])}, prompt="Once", max_tokens=50).choices[0].text)`;
+  } catch (error) { complain($("write-status"), error); }
+  if (location.hash === "#live") choose($("tab-live"), false);
+})();

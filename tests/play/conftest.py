@@ -1,0 +1,68 @@
+"""A server in this process, with two small models and one that is damaged."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+import torch
+import uvicorn
+
+import seqloom
+from seqloom.core.model import Model
+from seqloom.data.tokenizer import Tokenizer
+from seqloom.play.app import build_app
+from seqloom.play.engine import Engine
+from seqloom.play.library import Library, find_models, find_reports
+from seqloom.play.serve import bind
+
+
+@dataclass
+class Served:
+    """The server's address, its engine, and its folder of runs."""
+
+    url: str
+    port: int
+    engine: Engine
+    runs: Path
+
+    def client(self, **settings: object) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=60, **settings)  # type: ignore[arg-type]
+
+
+def save_model(folder: Path, kind: str, seed: int, *, endless: bool = False, **settings: object) -> Model:
+    torch.manual_seed(seed)
+    tokenizer = Tokenizer.train(["Once upon a time there was a small dog. The end. é 🐈 "] * 3, 280)
+    sizes = {"vocab": tokenizer.vocab, "dim": 16, "depth": 2, "context": 64, "ffn": 32, "dropout": 0.0, "std": 0.5}
+    model = seqloom.decoder(kind, **{**sizes, "position": "none", **settings}).eval()  # type: ignore[arg-type]
+    if endless:
+        with torch.no_grad():
+            model.head.bias[tokenizer.eos] = -100.0
+    seqloom.save(model, folder, tokenizer=tokenizer)
+    return model
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    runs = tmp_path_factory.mktemp("play") / "runs"
+    save_model(runs / "gru", "gru", 1)
+    save_model(runs / "he", "he", 2, position="learned")
+    save_model(runs / "endless", "gru", 1, endless=True)
+    save_model(runs / "damaged", "gru", 3)
+    for path in (runs / "damaged").rglob("*.safetensors"):
+        path.write_bytes(path.read_bytes()[:-9])
+    listening = bind(0)
+    port = listening.getsockname()[1]
+    (runs / "report.html").write_text("<!doctype html><title>A report</title>")
+    engine = Engine(Library(find_models([runs]), 10**9, find_reports([runs])))
+    engine.start()
+    config = uvicorn.Config(build_app(engine, port), log_level="error", lifespan="off", ws="none")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+    thread.start()
+    yield Served(f"http://127.0.0.1:{port}", port, engine, runs)
+    server.should_exit = True
+    thread.join(10)
+    engine.close()

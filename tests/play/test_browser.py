@@ -1,0 +1,127 @@
+"""The page in headless Chromium: every tab by mouse and keyboard, nothing else is asked for, names are text."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.play.conftest import Served, save_model
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = os.environ.get("SEQLOOM_CHROMIUM") or next(filter(None, map(shutil.which, PROGRAMS)), None)
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium found; SEQLOOM_CHROMIUM names its program"),
+]
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as tool:
+        started = tool.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(params=[(1280, "light"), (360, "dark")], ids=["wide", "narrow"])
+def tab(browser: Any, served: Served, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The page, which must have no errors, be no wider than the screen, and ask for nothing but its server."""
+    width, scheme = request.param
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    context.grant_permissions(["clipboard-read", "clipboard-write"], origin=served.url)
+    opened = context.new_page()
+    wrong: list[str] = []
+    opened.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    opened.on("request", lambda asked: None if asked.url.startswith(served.url) else wrong.append(asked.url))
+    folder = served.runs / HOSTILE.replace("/", "")
+    save_model(folder, "gru", 4)
+    served.engine.library._folders[HOSTILE] = folder
+    opened.goto(served.url)
+    opened.wait_for_selector("#write-models input")
+    yield opened
+    assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    context.close()
+    del served.engine.library._folders[HOSTILE]
+    assert [words for words in wrong if "the server responded with a status of 400" not in words] == []
+
+
+def choose(tab: Any, *names: str) -> None:
+    for box in tab.locator("#write-models input").all():
+        box.set_checked(box.get_attribute("value") in names)
+
+
+def wait_for(tab: Any, place: str, words: str) -> None:
+    playwright.expect(tab.locator(place).first).to_contain_text(words, timeout=60_000)
+
+
+def test_two_models_side_by_side(tab: Any, served: Served) -> None:
+    choose(tab, "runs/gru", HOSTILE)
+    tab.fill("#max_tokens", "40")
+    tab.fill("#prompt", "Once upon")
+    tab.press("#prompt", "Control+Enter")
+    wait_for(tab, "#write-status", "done")
+    assert tab.locator("article h3").all_inner_texts() == ["runs/gru", HOSTILE]
+    assert "differ from token" in tab.inner_text("#write-status")
+    assert tab.locator(".differs").count() == 2
+    assert "ms a token" in tab.locator(".facts").first.inner_text()
+    assert tab.locator("article svg").count() == 2
+    text = tab.locator(".text").first
+    text.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft"):
+        text.press(key)
+    note = tab.locator(".alternatives").first
+    assert "surprise" in note.inner_text()
+    text.press("Enter")
+    wait_for(tab, ".alternatives", "depends most on")
+    tab.get_by_role("button", name="Copy the command").first.click()
+    command = tab.evaluate("navigator.clipboard.readText()")
+    assert command.startswith("seqloom generate ")
+    assert "--max-tokens 40" in command
+
+
+def test_a_text_is_stopped(tab: Any) -> None:
+    choose(tab, "runs/endless")
+    tab.fill("#max_tokens", "4000")
+    tab.click("#go")
+    tab.wait_for_selector(".text span:not(.prompt)")
+    tab.click("#halt")
+    wait_for(tab, "#write-status", "stopped")
+    assert tab.locator("#halt").is_disabled()
+
+
+def test_a_model_that_is_damaged_and_help(tab: Any) -> None:
+    choose(tab, "runs/damaged")
+    tab.get_by_role("button", name="What is Temperature?").click()
+    assert "Divides the model's logits" in tab.inner_text("#help")
+    tab.click("#go")
+    wait_for(tab, "#write-status", "safetensors")
+
+
+def test_samples(tab: Any) -> None:
+    choose(tab, "runs/he")
+    tab.fill("#samples", "3")
+    tab.fill("#max_tokens", "10")
+    tab.click("#go")
+    wait_for(tab, "#write-status", "done")
+    assert tab.locator(".text").count() == 3
+
+
+def test_score_live_reports_and_other_programs(tab: Any) -> None:
+    tab.locator("#tab-write").focus()
+    tab.keyboard.press("ArrowRight")
+    tab.select_option("#score-model", "runs/he")
+    tab.fill("#score-text", f"Once {HOSTILE}")
+    tab.get_by_role("button", name="Score").click()
+    wait_for(tab, "#score-status", "bits per byte")
+    assert tab.inner_text("#score-result .text").startswith("Once <img")
+    tab.click("#tab-live")
+    wait_for(tab, "#runs", "No run here has rows")
+    tab.click("#tab-reports")
+    tab.wait_for_selector("#report-list a")
+    tab.click("#tab-other")
+    assert "/v1/completions" in tab.inner_text("#curl")
