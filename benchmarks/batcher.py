@@ -59,7 +59,7 @@ def join(model):
 def main():
     """A row for each mixer."""
     words = argparse.ArgumentParser(prog="batcher.py", description=__doc__.splitlines()[0])
-    words.add_argument("--tokens", type=int, default=100)
+    words.add_argument("--tokens", type=int, default=200)
     gate("tests/generation/test_batcher.py", "tests/contract/test_rows.py")
     given = words.parse_args()
     torch.set_num_threads(1)

@@ -61,6 +61,8 @@ class Request:
 
     def __post_init__(self) -> None:
         self.generator = self.sampling.generator()
+        self.plain = self.sampling.model_copy(update={"seed": 0})
+        """the settings without the seed, by which texts are drawn together"""
         self.seen: Seen | None = None
 
     @property
@@ -112,5 +114,5 @@ def group_by_sampling(requests: Sequence[Request]) -> dict[Sampling, list[int]]:
     """The numbers of the requests by their settings without the seed: those of a group are drawn together."""
     groups: dict[Sampling, list[int]] = {}
     for number, request in enumerate(requests):
-        groups.setdefault(request.sampling.model_copy(update={"seed": 0}), []).append(number)
+        groups.setdefault(request.plain, []).append(number)
     return groups

@@ -114,16 +114,24 @@ def _rank(
     """
     W = p.shape[1]
     if sampling.top_k is not None and sampling.top_k <= W // 4:
-        _, order = largest(logits, sampling.top_k)
+        order = _likeliest(logits, sampling.top_k)
         return p.gather(1, order), order
     if sampling.top_k is None and W >= 4 * FEW:
-        _, order = largest(logits, FEW)
+        order = _likeliest(logits, FEW)
         ranked = p.gather(1, order)
         if bool((ranked.sum(1) >= _bound_of(sampling.top_p or 1.0)).all()):
             return ranked, order
     _, order = logits.sort(stable=True, dim=1, descending=True)
     order = order[:, : sampling.top_k]
     return p.gather(1, order), order
+
+
+def _likeliest(logits: Float[Tensor, "B W"], count: int) -> Int[Tensor, "B K"]:
+    """The ids of the largest logits, in descending order; of equal ones the lower id."""
+    values, ids = logits.topk(count + 1, 1)
+    if bool((values[:, 1:] == values[:, :-1]).any()):  # which topk takes in any order
+        return largest(logits, count)[1]
+    return ids[:, :count]
 
 
 def _bound_of(share: float) -> float:
