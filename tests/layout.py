@@ -123,7 +123,7 @@ ELSEWHERE = {
     "ops/test_scans": "ops/scan/*",
     "ops/test_short_convolution": "layers/short_convolution",
     "ops/test_triton": "ops/gpu",
-    "play/test_app": ("play/bodies play/completion play/engine play/errors play/guard play/texts play/writing"),
+    "play/test_app": ("play/completion play/engine play/errors play/guard play/texts play/writing"),
     "play/test_library": "cli/play play/live play/serve",
     "positions/test_each_position": "positions/*",
     "positions/test_positions": "core/position",
