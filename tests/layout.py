@@ -102,7 +102,7 @@ ELSEWHERE = {
     "models/test_decision": "evaluation/playing models/decision_config",
     "models/test_ffn_kinds": "core/feed_forward models/ffn_sublayer",
     "models/test_gates": "models/gated",
-    "models/test_handing": "mixers/cross_layer models/cross_layer mixers/handing",
+    "models/test_handing": "mixers/cross_layer models/cross_layer",
     "models/test_int8": "layers/int8_linear",
     "models/test_loss": "models/head",
     "models/test_ngram": "models/counted",

@@ -81,6 +81,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "list_mixers": (seqloom.list_mixers, {}),
     "save": (seqloom.save, {"model": MODEL, "folder": "saved", "tokenizer": Eleven()}),
     "swap": (seqloom.swap, {"model": decoder(), "layers": {0: "he"}, "init": "fresh"}),
+    "quantize": (seqloom.quantize, {"model": decoder()}),
     "load": (seqloom.load, {"folder": "run"}),
     "generate": (seqloom.generate, {"model": MODEL, "prompt": [1, 2], "max_tokens": 2}),
     "generate_ids": (generate_ids, {"model": MODEL, "prompts": IDS, "max_tokens": 2}),

@@ -86,6 +86,7 @@ def require_shardable(run: "RunConfig") -> None:
         "training.graph=capture": training.graph == "capture",
         "training.compile": training.compile,
         "training.pieces": training.pieces > 1,
+        "training.lora": training.lora.rank > 0,
         "model.sublayers=reversible": getattr(run.model, "sublayers", "") == "reversible",
     }
     for name, is_set in conflicts.items():
