@@ -16,7 +16,7 @@ from seqloom.core.model import Model
 from seqloom.core.shapes import Ids, Stream
 from seqloom.mixers.cross_layer import CrossLayer, CrossLayerTensors
 
-VERBS = ("forward_handed", "forward_with_extras", "forward")
+VERBS = ("forward_cross_layer", "forward_with_extras", "forward")
 """the methods by which a model has a mixer read a whole text; which one is called depends on the mixer"""
 
 
