@@ -97,6 +97,15 @@ def test_second_derivatives_are_the_equations() -> None:
     torch.testing.assert_close(second(forgetting), second(defined), rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("width", [4, 16])
+def test_in_bfloat16_it_is_the_equation_rounded(width: int) -> None:
+    q, k, v = (draw(1, H, 100, width, dtype=torch.bfloat16, seed=n) for n in range(3))
+    g = -draw(1, H, 100, dtype=torch.float32).abs()
+    y = forgetting(q, k, v, g)
+    assert y.dtype == torch.bfloat16
+    torch.testing.assert_close(y.double(), defined(q, k, v, g), rtol=0, atol=0.05)
+
+
 @pytest.mark.parametrize("logit", [-1e4, 1e4])
 def test_gates_of_0_and_of_1(logit: float) -> None:
     mixer = built(dtype=torch.float32)

@@ -28,17 +28,18 @@ def able(q: Tensor, v: Tensor) -> bool:
 
 def forgetting(q: Tensor, k: Tensor, v: Tensor, g: Tensor, window: int | None) -> Tensor:
     """The equation of the package for T queries and T keys; `window` as there."""
-    T, dtype = q.shape[2], torch.promote_types(q.dtype, torch.float32)
-    size = _block_size(T)
-    missing = -T % size  # tokens that the last block lacks
-    q, k, v = (pad(x.transpose(1, 2).to(dtype), (0, 0, 0, 0, 0, missing)) for x in (q, k, v))
-    y: Tensor = OPERATOR(q, k, v, pad(g.to(dtype), (0, missing)), T if window is None else min(window, T))[0]
-    return y[:, :T].transpose(1, 2)
+    T, dtype = q.shape[2], v.dtype
+    wide_dtype = torch.promote_types(q.dtype, torch.float32)
+    missing = -T % _block_size(T)  # tokens that the last block lacks
+    q, k, v = (pad(x.transpose(1, 2).to(wide_dtype), (0, 0, 0, 0, 0, missing)) for x in (q, k, v))
+    y: Tensor = OPERATOR(q, k, v, pad(g.to(wide_dtype), (0, missing)), T if window is None else min(window, T))[0]
+    return y[:, :T].transpose(1, 2).to(dtype)
 
 
 def _forward(q: Tensor, k: Tensor, v: Tensor, g: Tensor, window: int) -> tuple[Tensor, Tensor]:
     """y (B, T, H, V) and log Σ_j e^{z_ij} (B, H, T) of q, k (B, T, H, K), v (B, T, H, V) and g (B, H, T)."""
-    sums, (blocks, *masks) = g.double().cumsum(-1), _tiles(q.shape[1], window)
+    sums = g.double().cumsum(-1)
+    blocks, *masks = _tiles(q.shape[1], window)
     y, log_sum = tiles.FORWARD(q, k, v, sums, sums, blocks, *masks, threads=tiles.count_threads(q), M=len(blocks))
     return y, log_sum
 
@@ -46,7 +47,8 @@ def _forward(q: Tensor, k: Tensor, v: Tensor, g: Tensor, window: int) -> tuple[T
 def _backward(
     q: Tensor, k: Tensor, v: Tensor, g: Tensor, window: int, y: Tensor, log_sum: Tensor, dy: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    sums, (blocks, *masks) = g.double().cumsum(-1), _tiles(q.shape[1], window)
+    sums = g.double().cumsum(-1)
+    blocks, *masks = _tiles(q.shape[1], window)
     dq, dk, dv, dsums = (torch.zeros_like(x, memory_format=torch.contiguous_format) for x in (q, k, v, sums))
     delta = (dy * y).sum(-1).transpose(1, 2)
     inputs = q, k, v, sums, sums, dy, log_sum, delta, blocks, *masks
