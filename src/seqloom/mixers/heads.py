@@ -42,9 +42,10 @@ class HeadSettings(SizedConfig, ABC):
     kv_heads: int | None = Field(
         None, ge=1, description="heads of keys and values; divides heads; unset: as many as heads"
     )
-    bias: Literal["none", "qkv", "all"] = Field(
+    bias: Literal["none", "qkv", "out", "all"] = Field(
         "none",
-        description="which projections have biases: none, queries, keys and values (Qwen2), or also the output (GPT-2)",
+        description="which projections have biases: none, queries, keys and values (Qwen2), the output "
+        "(RecurrentGemma), or all (GPT-2)",
     )
     qk_norm: Literal["none", "heads", "all"] = Field(
         "none", description="RMS norm of queries and keys: none, per head (Qwen3), or over all heads (OLMo 2)"
@@ -127,15 +128,16 @@ class Heads(Mixer, ABC):
         self.config = config
         self.sizes = [self.heads * self.width, self.kv_heads * self.width, self.kv_heads * self.width]
         """rows of W_q, W_k and W_v"""
-        self.w_qkv = Linear(self.dim, sum(self.sizes), bias=config.bias != "none")
-        self.w_out = Linear(self.sizes[0], self.dim, bias=config.bias == "all")
+        self.w_qkv = Linear(self.dim, sum(self.sizes), bias=config.bias in ("qkv", "all"))
+        self.w_out = Linear(self.sizes[0], self.dim, bias=config.bias in ("out", "all"))
         self.norm_q: RMSNorm | None = None
         self.norm_k: RMSNorm | None = None
         if config.qk_norm == "heads":
             self.norm_q, self.norm_k = (RMSNorm(self.width, eps=config.qk_norm_eps) for _ in range(2))
         elif config.qk_norm == "all":
             self.norm_q, self.norm_k = (RMSNorm(size, eps=config.qk_norm_eps) for size in self.sizes[:2])
-        self.w_gate = Linear(self.dim, self.sizes[0], bias=config.bias != "none") if config.output_gate else None
+        biased = self.w_qkv.bias is not None
+        self.w_gate = Linear(self.dim, self.sizes[0], bias=biased) if config.output_gate else None
         self.sinks = nn.Parameter(torch.zeros(self.heads)) if config.sinks else None
         self.taps = nn.Parameter(torch.empty(config.kernel, sum(self.sizes))) if config.kernel > 1 else None
         self._draw_taps()

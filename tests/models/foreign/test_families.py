@@ -86,6 +86,11 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         "RwkvConfig",
         {**COMMON, "num_hidden_layers": 3, "context_length": 32, "attention_hidden_size": 16, "rescale_every": 0},
     ),
+    "recurrent_gemma": (
+        "RecurrentGemmaConfig",
+        {**COMMON, "num_hidden_layers": 4, "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 48}
+        | {"lru_width": 20, "attention_window_size": 5, "logits_soft_cap": 3.0, "pad_token_id": 0},
+    ),
     "bamba": (
         "BambaConfig",
         {**LLAMA, "num_hidden_layers": 3, "attn_layer_indices": [1], "mamba_n_heads": 4, "mamba_n_groups": 2}
@@ -94,7 +99,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 ROUNDING = (
     *("bamba", "gemma", "gemma2", "llama", "mamba", "mamba2"),
-    *("mistral", "olmo2", "qwen2", "qwen3", "qwen3_next", "rwkv"),
+    *("mistral", "olmo2", "qwen2", "qwen3", "qwen3_next", "recurrent_gemma", "rwkv"),
 )
 
 
@@ -112,6 +117,8 @@ def widened(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ROUNDING:
         monkeypatch.setattr(importlib.import_module(f"transformers.models.{name}.modeling_{name}"), "torch", Widened())
     monkeypatch.setattr("transformers.modeling_rope_utils.torch", Widened())
+    gemma = importlib.import_module("transformers.models.recurrent_gemma.modeling_recurrent_gemma")
+    monkeypatch.setattr(gemma.RecurrentGemmaRglru._rnn_scan, "__defaults__", (torch.float64,))  # of its sums
     monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
 
 

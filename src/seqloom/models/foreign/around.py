@@ -17,12 +17,14 @@ GELU = {"gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh", "gelu_pytorch_tanh": 
 ACTIVATIONS = {"silu": "silu", "swish": "silu", **GELU}
 
 
-def read_around(values: Values, position: dict[str, Any], activation: str = "hidden_act") -> dict[str, Any]:
-    """Our settings of all but the mixers; `activation` is the name of theirs that has it."""
+def read_around(
+    values: Values, position: dict[str, Any], activation: str = "hidden_act", context: int | None = None
+) -> dict[str, Any]:
+    """Our settings of all but the mixers; `activation` is the name of theirs, `context` is used where none is given."""
     phi = values.require(activation, *ACTIVATIONS, default="silu")
     return {
         **read_sizes(values),
-        "context": values.size("max_position_embeddings", most=2**24),
+        "context": values.size("max_position_embeddings", context, most=2**24),
         "ffn": values.size("intermediate_size"),
         "position": position,
         "norm": "rms",

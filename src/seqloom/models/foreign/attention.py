@@ -62,20 +62,20 @@ def shortest(mixers: list[Mixer]) -> Mixer | list[Mixer]:
     return mixers
 
 
-def attention_parts(mixer: Mixer, dim: int, centre: float = 0.0) -> list[Part]:
-    """The table of one layer's attention; `centre` is that of the norms of queries and keys."""
+def attention_parts(mixer: Mixer, dim: int, theirs: str = "self_attn") -> list[Part]:
+    """The table of one layer's attention, whose names there begin with `theirs`."""
     heads, groups = mixer["heads"], mixer["kv_heads"]
     width = mixer.get("width", dim // heads)
     rows = (heads * width, groups * width, groups * width)
     biases = mixer.get("bias", "none")
     parts: list[Part] = [
-        Stacked("mixer.w_qkv.weight", tuple(f"self_attn.{letter}_proj.weight" for letter in "qkv"), rows),
-        Same("mixer.w_out.weight", "self_attn.o_proj.weight"),
+        Stacked("mixer.w_qkv.weight", tuple(f"{theirs}.{letter}_proj.weight" for letter in "qkv"), rows),
+        Same("mixer.w_out.weight", f"{theirs}.o_proj.weight"),
     ]
-    if biases != "none":
-        parts.append(Stacked("mixer.w_qkv.bias", tuple(f"self_attn.{letter}_proj.bias" for letter in "qkv"), rows))
-    if biases == "all":
-        parts.append(Same("mixer.w_out.bias", "self_attn.o_proj.bias"))
+    if biases in ("qkv", "all"):
+        parts.append(Stacked("mixer.w_qkv.bias", tuple(f"{theirs}.{letter}_proj.bias" for letter in "qkv"), rows))
+    if biases in ("out", "all"):
+        parts.append(Same("mixer.w_out.bias", f"{theirs}.o_proj.bias"))
     if mixer.get("qk_norm", "none") != "none":
-        parts += [Same(f"mixer.norm_{letter}.weight", f"self_attn.{letter}_norm.weight", centre) for letter in "qk"]
+        parts += [Same(f"mixer.norm_{letter}.weight", f"{theirs}.{letter}_norm.weight") for letter in "qk"]
     return parts

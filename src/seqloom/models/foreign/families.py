@@ -7,7 +7,7 @@ from seqloom.models.foreign.family import Family, Foreign
 from seqloom.models.foreign.fla import delta_net, gated_deltanet, gla, hgrn2, kda, retnet
 from seqloom.models.foreign.gemma import describe_gemma, describe_gemma2, gemma, gemma2
 from seqloom.models.foreign.gpt2 import describe_gpt2, describe_gpt_neox, gpt2, gpt_neox
-from seqloom.models.foreign.hybrids import bamba, qwen3_next
+from seqloom.models.foreign.hybrids import bamba, qwen3_next, recurrent_gemma
 from seqloom.models.foreign.llama import (
     describe_llama,
     describe_mistral,
@@ -63,6 +63,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "qwen3_next": Family("Qwen3-Next without experts", qwen3_next, refused="mixtures of experts"),
     "bamba": Family("Bamba", bamba, refused="biases of projections; limits of steps"),
+    "recurrent_gemma": Family("RecurrentGemma (Griffin)", recurrent_gemma, refused="biases of queries, keys, values"),
     "gated_deltanet": Family("Gated DeltaNet of fla", gated_deltanet, refused=NO_HYBRIDS),
     "delta_net": Family("DeltaNet of fla", delta_net, refused=NO_HYBRIDS),
     "kda": Family("Kimi Delta Attention of fla", kda, refused=f"{NO_HYBRIDS}; safe gates; grouped heads"),

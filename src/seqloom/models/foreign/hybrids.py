@@ -2,10 +2,11 @@
 
     qwen3_next   gated delta rule, and attention with an output gate, norms of q and k, and rotary positions on a share
     bamba        Mamba-2, and attention with rotary positions on a share
+    recurrent_gemma     RG-LRU, and attention with a window and rotary positions on a share; capped logits
 
 Their mixtures of experts are not built. The norms of qwen3_next multiply by 1 + weight, but for that of its heads.
 
-Source: transformers' Qwen3NextForCausalLM and BambaForCausalLM and their configs.
+Source: transformers' Qwen3NextForCausalLM, BambaForCausalLM and RecurrentGemmaForCausalLM and their configs.
 """
 
 from typing import Any
@@ -16,7 +17,7 @@ from seqloom.models.foreign.around import mlp_parts, read_around, top_parts, wit
 from seqloom.models.foreign.attention import FULL, Mixer, attention_parts, read_heads, shortest
 from seqloom.models.foreign.family import Foreign
 from seqloom.models.foreign.mamba import mamba2_parts, require_no_limits
-from seqloom.models.foreign.parts import Part, Rows, Same, Taps
+from seqloom.models.foreign.parts import Beside, Part, Rows, Same, Taps
 from seqloom.models.foreign.rope import rotary
 from seqloom.models.foreign.values import Values
 
@@ -97,6 +98,58 @@ def bamba(values: Values) -> Foreign:
     return _foreign(settings, kinds, mixers, parts, [*top, Same("norm.weight", "model.final_layernorm.weight")], around)
 
 
+def recurrent_gemma(values: Values) -> Foreign:
+    """A model of type recurrent_gemma."""
+    position = rotary(values, share=0.5)
+    values.require("attention_bias", False, default=False)
+    values.ignore("w_init_variance_scale", "final_w_init_variance_scale", "sliding_window", "layer_types")
+    values.ignore("layers_block_type")
+    settings = read_around(values, position, "hidden_activation", context=8192)
+    dim, depth = settings["dim"], settings["depth"]
+    ffn = {"width": values.size("intermediate_size") // 2, "activation": settings["activation"], "gated": True}
+    around = {name: value for name, value in settings.items() if name not in ("activation", "glu", "ffn_bias")}
+    tied = values.get("tie_word_embeddings", bool, True)
+    cap = values.get("logits_soft_cap", float, 30.0)
+    settings = {**around, "ffn": ffn, "embed_scale": True, "tie": tied, "logit_cap": cap}
+    attention: Mixer = {
+        **read_heads(values, dim),
+        **{"bias": "out", "window": values.size("attention_window_size", 2048, most=2**24)},
+    }
+    recurrent: Mixer = {
+        **{"kind": "rglru", "heads": attention["heads"], "width": values.size("lru_width", dim)},
+        **{"kernel": values.size("conv1d_width", 4)},
+    }
+    blocks = values.optional("block_types") or ["recurrent", "recurrent", "attention"]
+    mixers = {"attention": attention, "recurrent": recurrent}
+    kinds = _check_layer_kinds((list(blocks) * depth)[:depth], mixers)
+    parts = {"attention": attention_parts(attention, dim, "temporal_block"), "recurrent": _recurrent_block()}
+    top = [part for part in top_parts(tied, inner="inner.") if part.ours != "norm.weight"]
+    top.append(Same("norm.weight", "model.final_norm.weight", 1.0))
+    names = {"w_gate": "gate_proj", "w_1": "up_proj", "w_2": "down_proj"}
+    layer: list[Part] = [
+        Same("norm_1.weight", "temporal_pre_norm.weight", 1.0),
+        Same("norm_2.weight", "channel_pre_norm.weight", 1.0),
+        *mlp_parts("mlp_block"),
+        *(Same(f"ffn.{ours}.bias", f"mlp_block.{theirs}.bias") for ours, theirs in names.items()),
+    ]
+    return _foreign(settings, kinds, mixers, parts, top, layer, "attention")
+
+
+def _recurrent_block() -> list[Part]:
+    """The table of Griffin's recurrent block."""
+    names = {"w_x": "linear_x", "w_y": "linear_y", "w_o": "linear_out"}
+    theirs, gates = "temporal_block", "temporal_block.rg_lru"
+    parts: list[Part] = [
+        Same("mixer.rate", f"{gates}.recurrent_param"),
+        Taps("mixer.conv.weight", f"{theirs}.conv_1d.weight"),
+        Same("mixer.conv.bias", f"{theirs}.conv_1d.bias"),
+    ]
+    for what in ("weight", "bias"):
+        parts += [Same(f"mixer.{ours}.{what}", f"{theirs}.{name}.{what}") for ours, name in names.items()]
+        parts.append(Beside(f"mixer.gates.{what}", (f"{gates}.recurrent_gate_{what}", f"{gates}.input_gate_{what}")))
+    return parts
+
+
 def _check_layer_kinds(kinds: list[str], mixers: dict[str, Mixer]) -> list[str]:
     """The kinds of layers. ValueError for one that is not built."""
     unknown = sorted(set(kinds) - mixers.keys())
@@ -112,9 +165,10 @@ def _foreign(
     parts: dict[str, list[Part]],
     top: list[Part],
     around: list[Part],
+    positioned: str = FULL,
 ) -> Foreign:
-    """The model whose layers have mixers of these kinds."""
-    if FULL not in kinds:
+    """The model whose layers have mixers of these kinds, of which the `positioned` have a place for positions."""
+    if positioned not in kinds:
         settings = {**settings, "position": {"kind": "none"}}  # nothing has a place for it
     layers = [
         part.under(f"layers.{layer}.", f"model.layers.{layer}.")

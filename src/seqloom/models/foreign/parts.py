@@ -243,6 +243,37 @@ class TapsBeside(Part):
 
 @final
 @dataclass(frozen=True)
+class Beside(Part):
+    """Tensors beside each other, of equal widths: along the last axis."""
+
+    others: tuple[str, ...]
+
+    @property
+    @override
+    def theirs(self) -> tuple[str, ...]:
+        return self.others
+
+    @override
+    def shapes(self, shape: Shape) -> list[Shape]:
+        return [(*shape[:-1], shape[-1] // len(self.others))] * len(self.others)
+
+    @override
+    def fill(self, target: Tensor, read: Callable[[str], Tensor]) -> None:
+        for name, part in zip(self.others, target.chunk(len(self.others), -1), strict=True):
+            part.copy_(read(name))
+
+    @override
+    def split(self, tensor: Tensor, theirs: dict[str, Tensor]) -> None:
+        for name, part in zip(self.others, tensor.chunk(len(self.others), -1), strict=True):
+            theirs[name] = part.contiguous()
+
+    @override
+    def under(self, ours: str, theirs: str) -> Self:
+        return replace(self, ours=ours + self.ours, others=tuple(theirs + other for other in self.others))
+
+
+@final
+@dataclass(frozen=True)
 class Vectors(Part):
     """Rows of a matrix (n, D), each of which is a tensor (1, 1, D) there."""
 
