@@ -16,7 +16,7 @@ def table() -> str:
         "|" + "---|" * 4,
     ]
     for name, family in FAMILIES.items():
-        back = "yes" if family.write else "" if family.pickled else "what came from it"
+        back = "yes" if family.write else "" if family.pickled or family.one_way else "what came from it"
         rows.append(f"| `{name}` | {family.models} | {back} | {family.refused} |")
     reasons = {reason: [name for name in NOT_BUILT if NOT_BUILT[name] == reason] for reason in NOT_BUILT.values()}
     missing = "; ".join(f"{', '.join(f'`{name}`' for name in names)}: {reason}" for reason, names in reasons.items())

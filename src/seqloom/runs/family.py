@@ -44,8 +44,8 @@ def family_of(run: Run, model: Model) -> str | None:
         return None
     content = _content(source, model)
     kind = str(content["model_type"])
-    if FAMILIES[kind].pickled:
-        return None  # it is none of transformers
+    if FAMILIES[kind].pickled or FAMILIES[kind].one_way:
+        return None  # it is none of transformers, or lost something
     try:
         read_back(content, kind, model.config)
     except ValueError:

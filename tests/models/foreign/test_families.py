@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 transformers = pytest.importorskip("transformers")
 
@@ -18,6 +18,8 @@ import seqloom  # noqa: E402
 from seqloom.models.foreign.families import FAMILIES  # noqa: E402
 from seqloom.models.foreign.load import load  # noqa: E402
 from seqloom.models.foreign.save import save  # noqa: E402
+from seqloom.runs.family import family_of  # noqa: E402
+from seqloom.runs.layout import Run  # noqa: E402
 from tests.models.foreign import test_fla, test_pickled  # noqa: E402
 from tests.models.foreign.reading import by_pieces  # noqa: E402
 
@@ -135,7 +137,7 @@ def peer(name: str) -> Any:
 
 def test_every_family_is_tried() -> None:
     tried = {name.partition(",")[0].partition(" ")[0] for name in (*MODELS, *test_fla.RECORDED)}
-    assert tried | test_pickled.FAMILIES == FAMILIES.keys() - {"seqloom"}
+    assert tried | test_pickled.FAMILIES | {"bert"} == FAMILIES.keys() - {"seqloom"}
 
 
 @pytest.mark.usefixtures("widened")
@@ -179,6 +181,32 @@ def test_what_seqloom_exported_is_read(tmp_path: Path) -> None:
     seqloom.hf.wrap(model).save_pretrained(tmp_path)
     ids = torch.randint(0, VOCAB, (2, T))
     torch.testing.assert_close(seqloom.load(tmp_path)(ids), model.eval()(ids), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_bert(old: bool, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = transformers.BertConfig(**COMMON, **HEADS, layer_norm_eps=1e-5, attn_implementation="eager")
+    theirs = transformers.BertForMaskedLM(config).double().eval()
+    with torch.no_grad():
+        for parameter in theirs.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    theirs.save_pretrained(tmp_path)
+    if old:
+        weights = load_file(tmp_path / "model.safetensors")
+        renamed = {
+            name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+            for name, tensor in weights.items()
+        }
+        save_file({**renamed, "bert.pooler.dense.bias": torch.ones(16)}, tmp_path / "model.safetensors")
+    model = load(tmp_path)
+    ids = torch.randint(0, VOCAB, (2, T))
+    keep = torch.ones(2, T, dtype=torch.bool)
+    keep[1, 9:] = False
+    with torch.no_grad():
+        expected = theirs(ids, attention_mask=keep.long()).logits
+        torch.testing.assert_close(model(ids, keep)[keep], expected[keep], rtol=0, atol=1e-9)
+    assert family_of(Run(tmp_path), model) is None
 
 
 def test_half_precision_stays_as_it_is(tmp_path: Path) -> None:

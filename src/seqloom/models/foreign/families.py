@@ -3,6 +3,7 @@
 A family that is not here is refused by its name, with the reason where `NOT_BUILT` has one.
 """
 
+from seqloom.models.foreign.bert import bert
 from seqloom.models.foreign.family import Family, Foreign
 from seqloom.models.foreign.fla import delta_net, gated_deltanet, gla, hgrn2, kda, retnet
 from seqloom.models.foreign.gemma import describe_gemma, describe_gemma2, gemma, gemma2
@@ -63,6 +64,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "qwen3_next": Family("Qwen3-Next without experts", qwen3_next, refused="mixtures of experts"),
     "bamba": Family("Bamba", bamba, refused="biases of projections; limits of steps"),
+    "bert": Family("BERT, an encoder (masked tokens)", bert, refused="a decoder; relative positions", one_way=True),
     "recurrent_gemma": Family("RecurrentGemma (Griffin)", recurrent_gemma, refused="biases of queries, keys, values"),
     "gated_deltanet": Family("Gated DeltaNet of fla", gated_deltanet, refused=NO_HYBRIDS),
     "delta_net": Family("DeltaNet of fla", delta_net, refused=NO_HYBRIDS),

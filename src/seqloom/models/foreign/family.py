@@ -1,7 +1,7 @@
 """What a family of models of transformers is to seqloom: a reader and a writer of settings, and a table of names."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, final
 
 from seqloom.models.decoder import DecoderConfig
@@ -22,6 +22,8 @@ class Foreign:
     """a regular expression of the names of theirs that hold nothing learned, such as masks"""
     prefix: str = ""
     """what all names of theirs begin with where the file is of the whole model, and lack where it is of its body"""
+    older: dict[str, str] = field(default_factory=dict)
+    """ends of names, and how they end in older files"""
 
 
 Reader: TypeAlias = Callable[[Values], Foreign]
@@ -48,5 +50,7 @@ class Family:
     """the class of transformers that computes the model"""
     refused: str = ""
     """settings that are not built, for readers"""
+    one_way: bool = False
+    """whether what was read cannot be written back"""
     pickled: str = ""
     """a pattern of pickles that are read where there are no safetensors; none for families that have these"""

@@ -104,6 +104,9 @@ def _names(foreign: Foreign, tensors: AnyTensors, folder: Path) -> dict[str, str
     names = {name: name for name in wanted}
     if foreign.prefix and not any(name.startswith(foreign.prefix) for name in present):
         names = {name: name.removeprefix(foreign.prefix) for name in wanted}
+    for end, old_end in foreign.older.items():
+        older = {ours: name.removesuffix(end) + old_end for ours, name in names.items() if name.endswith(end)}
+        names |= {ours: name for ours, name in older.items() if name in present}
     missing = sorted(set(names.values()) - present)
     if missing:
         raise ValueError(f"{folder}: the weights lack {missing[0]} ({len(missing):,} are missing)")

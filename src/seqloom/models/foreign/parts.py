@@ -274,6 +274,37 @@ class Beside(Part):
 
 @final
 @dataclass(frozen=True)
+class WithFirstRow(Part):
+    """A table, to each row of which the first row of another, of `rows` rows, is added. It is not written back."""
+
+    others: tuple[str, str]
+    rows: int
+
+    @property
+    @override
+    def theirs(self) -> tuple[str, ...]:
+        return self.others
+
+    @override
+    def shapes(self, shape: Shape) -> list[Shape]:
+        return [shape, (self.rows, *shape[1:])]
+
+    @override
+    def fill(self, target: Tensor, read: Callable[[str], Tensor]) -> None:
+        table, other = self.others
+        target.copy_(read(table) + read(other)[0])
+
+    @override
+    def split(self, tensor: Tensor, theirs: dict[str, Tensor]) -> None:
+        raise ValueError(f"{self.others[0]} and {self.others[1]} cannot be told apart, so that they are not written")
+
+    @override
+    def under(self, ours: str, theirs: str) -> Self:
+        return replace(self, ours=ours + self.ours, others=(theirs + self.others[0], theirs + self.others[1]))
+
+
+@final
+@dataclass(frozen=True)
 class Vectors(Part):
     """Rows of a matrix (n, D), each of which is a tensor (1, 1, D) there."""
 
