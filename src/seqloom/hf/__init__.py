@@ -4,7 +4,7 @@
     seqloom.swap(model, {1: "gated_delta"})      a model of transformers with attention replaced in some layers
     load(folder)                                 reads what `save_pretrained` and `seqloom export hf` wrote
     AutoModelForCausalLM.from_pretrained(…)      does so too
-    as_bamba(model)                              a Llama swapped to mamba2, as an architecture of transformers
+    as_bamba(model), as_qwen3_next(model)        a swapped Llama or Qwen3 as an architecture of transformers
     model.generate(…), pipeline, Trainer         as with any model of transformers
     Trainer(…, callbacks=[AfterUpdate()])        for mixers that change something between steps, as `performer` does
 
@@ -27,6 +27,7 @@ from seqloom.hf.register import register, wrap
 from seqloom.hf.seq2seq_lm import SeqloomForSeq2SeqLM
 from seqloom.hf.sequence_classification import SeqloomForSequenceClassification
 from seqloom.hf.swap.bamba import as_bamba
+from seqloom.hf.swap.qwen3_next import as_qwen3_next
 
 __all__ = [
     "AfterUpdate",
@@ -37,6 +38,7 @@ __all__ = [
     "SeqloomForSequenceClassification",
     "StateLayer",
     "as_bamba",
+    "as_qwen3_next",
     "export",
     "fast_tokenizer",
     "load",
