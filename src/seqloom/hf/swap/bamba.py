@@ -52,7 +52,7 @@ def as_bamba(model: PreTrainedModel) -> BambaForCausalLM:
         rope_parameters={**config.rope_parameters, "partial_rotary_factor": 1.0},
     )
     other = BambaForCausalLM(bamba).to(model.device, model.dtype).train(model.training)
-    weights = dict(_named(name, tensor) for name, tensor in model.state_dict().items())
+    weights = dict(_translate(name, tensor) for name, tensor in model.state_dict().items())
     other.load_state_dict(weights)
     return other
 
@@ -78,8 +78,8 @@ def _mixer_settings(config: Any) -> dict[str, Any]:
     return first
 
 
-def _named(name: str, tensor: Tensor) -> tuple[str, Tensor]:
-    """A weight by its name there."""
+def _translate(name: str, tensor: Tensor) -> tuple[str, Tensor]:
+    """A weight and its name, theirs for ours."""
     if name.startswith("model.norm."):
         return name.replace("model.norm.", "model.final_layernorm."), tensor
     for ours, theirs in NAMES.items():
