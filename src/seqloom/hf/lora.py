@@ -4,6 +4,7 @@
 
     add_adapters(model, rank=8)         save_adapters(model, "adapter")
     merge_adapters(model)               load_adapters(model, "adapter")
+    peft.get_peft_model(wrapper, lora_config(r=8, target_modules="all-linear"))       in transformers
 
 peft's own layer adds B A x to W x, which mixers that multiply with `weight` themselves would miss. Ours is a linear
 layer whose weight is W', so that an adapter changes every verb of a model; dropout of x is therefore not built.
@@ -75,6 +76,19 @@ def add_adapters(model: Model, *, rank: int = 8, alpha: float | None = None) -> 
     )
     _inject(model, settings)
     return model
+
+
+def lora_config(**settings: Any) -> LoraConfig:
+    """peft's LoraConfig of these settings whose layers are ours, for `get_peft_model` of a wrapped model.
+
+    ValueError for dropout inside of adapters, and for what changes peft's own layer alone.
+    """
+    unbuilt = next((name for name in ("lora_dropout", "use_dora", "lora_bias") if settings.get(name)), None)
+    if unbuilt is not None:
+        raise ValueError(f"{unbuilt} is not built for adapters of seqloom's layers: leave it out")
+    config = LoraConfig(**settings)
+    config._register_custom_module({Linear: AdaptedLinear})
+    return config
 
 
 def has_adapters(model: Model) -> bool:
