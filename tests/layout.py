@@ -111,6 +111,7 @@ ELSEWHERE = {
     "models/test_seq2seq": "generation/translation models/cross_attention models/translator models/translator_config",
     "models/test_spalm": "core/lookup",
     "models/test_swap": "analysis/swap_plan cli/swap cli/work/swap",
+    "models/test_token_checks": "core/guards",
     "models/test_tensors": "core/layered",
     "models/test_token_checks": "core/guards core/autocast",
     "models/test_universal": "models/halting",

@@ -1,10 +1,10 @@
 """What every causal mixer shares: it checks arguments, packs dropped tokens away, and counts each row's tokens.
 
-A mixer writes its equation once, in `read`, over a whole sequence or over a piece that follows a state. A single token
+A mixer writes its equation once, in `mix`, over a whole sequence or over a piece that follows a state. A single token
 is a piece of one token; where it has a faster form, that is in `advance`.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 
 from typing_extensions import override
 
@@ -80,3 +80,18 @@ class PackedMixer(Mixer):
         state = with_slot(self.state_spec, bound_state(state), reuse)
         y, entries = self.advance(x, state, reuse)
         return y, step_state(entries, state)
+
+
+class CachingMixer(PackedMixer, ABC):
+    """A causal mixer whose state has caches or windows, into which `mix` itself writes a token."""
+
+    @abstractmethod
+    def mix(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
+    ) -> tuple[Stream, Entries]:
+        """As in `PackedMixer`; with `reuse` x is one token, and entries of the state may be written into."""
+
+    @override
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        y, entries = self.mix(x[:, None], state, reuse=reuse)
+        return y[:, 0], entries

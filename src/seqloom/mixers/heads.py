@@ -174,6 +174,8 @@ class Heads(Mixer, ABC):
 
         Without the convolution, for which see `project_and_convolve`.
         """
+        if x.shape[1] == 1:
+            return self._by_head(self.w_qkv(x).split(self.sizes, -1), tokens_before)
         # three products: slices of a single one would not be contiguous
         weights = self.w_qkv.weight.split(self.sizes)
         biases = [None] * 3 if self.w_qkv.bias is None else self.w_qkv.bias.split(self.sizes)

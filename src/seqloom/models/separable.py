@@ -19,10 +19,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.mixer import Traits
-from seqloom.core.shapes import Keep, Lengths, Stream, Token
-from seqloom.core.state import Entries, State, length_of
+from seqloom.core.shapes import Keep, Lengths, Stream
+from seqloom.core.state import Entries, State
 from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.layers.linear import Linear
+from seqloom.mixers.base import CachingMixer
 from seqloom.models.ffn_sublayer import FFNSublayer
 from seqloom.ops.fused.activations import PRICES
 from seqloom.ops.lag_sum import centered, taps, window
@@ -33,7 +34,7 @@ KERNELS = 3, 5
 
 
 @final
-class Separable(FFNSublayer):
+class Separable(FFNSublayer, CachingMixer):
     """Two separable convolutions over `dim` channels, `width` wide between; `causal` or over both sides.
 
     State: the last inputs of both, `past` (B, 2, D) and `past_hidden` (B, 4, F) for a width of F.
@@ -76,22 +77,15 @@ class Separable(FFNSublayer):
         return unpack(self._around(rows, packing.real), packing)
 
     @override
-    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
+    ) -> tuple[Stream, Entries]:
         if not self.causal:
             return self._around(x, None), {}
-        z, past = window.carry(x, self.a, state, "past", lengths)
+        z, past = window.carry(x, self.a, state, "past", lengths, reuse)
         h = torch.relu(self.w_1(z))
-        z, past_hidden = window.carry(h, self.c, state, "past_hidden", lengths)
+        z, past_hidden = window.carry(h, self.c, state, "past_hidden", lengths, reuse)
         return self.w_2(z), past | past_hidden
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `mix`; the ring windows are read in place.
-        length = length_of(state)
-        z, past = window.advance(x, self.a, state["past"], length, reuse)
-        h = torch.relu(self.w_1(z))
-        z, past_hidden = window.advance(h, self.c, state["past_hidden"], length, reuse)
-        return self.w_2(z), {"past": past, "past_hidden": past_hidden}
 
     @override
     def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:

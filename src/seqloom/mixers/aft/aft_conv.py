@@ -26,12 +26,12 @@ from seqloom.core.cost import Cost, Span, gate
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.state_spec import StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
-from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.base import CachingMixer
 from seqloom.mixers.whole_average import WholeAverage
 from seqloom.ops.biased_average import biases, memory
 from seqloom.ops.biased_average.reference import price, standard_price
@@ -81,7 +81,7 @@ class DistanceBiases(Mixer, ABC):
 
 
 @final
-class AFTConv(DistanceBiases, PackedMixer):
+class AFTConv(DistanceBiases, CachingMixer):
     """Causal AFT-conv over `dim` channels. State: the keys and values of the window, and one sum per head."""
 
     traits = TRAITS
@@ -93,21 +93,15 @@ class AFTConv(DistanceBiases, PackedMixer):
         return memory.entries(self.window, self.heads, self.dim)
 
     @override
-    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
+    ) -> tuple[Stream, Entries]:
         k = self.w_k(x)
         v = self.w_v(x)
         b = biases.standard(self.w, self.gain, self.shift, x.shape[1])
-        average, entries = memory.carry(k, v, b, state, lengths)
+        average, entries = memory.carry(k, v, b, state, lengths, reuse)
         q = self.w_q(x)
         y = torch.sigmoid(q) * average
-        return self.w_out(y), entries
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # as in `mix`; with `reuse` the token is written into the window, which is not copied
-        b = biases.standard(self.w, self.gain, self.shift, 1)
-        average, entries = memory.advance(self.w_k(x), self.w_v(x), b, state, reuse)
-        y = torch.sigmoid(self.w_q(x)) * average
         return self.w_out(y), entries
 
     @override

@@ -24,12 +24,12 @@ from seqloom.core.cost import Cost, Span, gate
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
-from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.base import CachingMixer
 from seqloom.mixers.whole_average import WholeAverage
 from seqloom.ops.biased_average import average, biases
 from seqloom.ops.biased_average.memory import recall
@@ -76,7 +76,7 @@ class PairBiases(Mixer, ABC):
 
 
 @final
-class AFTFull(PairBiases, PackedMixer):
+class AFTFull(PairBiases, CachingMixer):
     """Causal AFT-full over `dim` channels. State: keys and values of all tokens."""
 
     causal = True
@@ -102,11 +102,6 @@ class AFTFull(PairBiases, PackedMixer):
         if state is None:
             return self.w_out(y), {}
         return self.w_out(y), remember_entries(state, {"k": k, "v": v}, lengths, reuse)
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y, entries = self.mix(x[:, None], state, reuse=reuse)  # a cache that grows cannot be copied into the old one
-        return y[:, 0], entries
 
     @override
     def plots(self, x: Stream) -> list[View]:

@@ -28,12 +28,12 @@ from seqloom.core.cost import Cost, Span, gate
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.state_spec import StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
-from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.base import CachingMixer
 from seqloom.mixers.whole_average import WholeAverage
 from seqloom.ops.biased_average import biases, memory
 from seqloom.ops.biased_average.reference import factors_price, price
@@ -90,7 +90,7 @@ class WindowBiases(Mixer, ABC):
 
 
 @final
-class AFTLocal(WindowBiases, PackedMixer):
+class AFTLocal(WindowBiases, CachingMixer):
     """Causal AFT-local over `dim` channels. State: the keys and values of the window, and one sum."""
 
     causal = True
@@ -101,24 +101,17 @@ class AFTLocal(WindowBiases, PackedMixer):
         return memory.entries(self.window, self.dim, self.dim)
 
     @override
-    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
+    ) -> tuple[Stream, Entries]:
         """Raises ValueError beyond `context` positions; without a state, dropped positions count too."""
         t = positions("aft_local", self.context, x, state, lengths)
         w = biases.over_lags(self.w, t, self.window)
         k = self.w_k(x)
         v = self.w_v(x)
-        average, entries = memory.carry(k, v, w, state, lengths)
+        average, entries = memory.carry(k, v, w, state, lengths, reuse)
         q = self.w_q(x)
         y = torch.sigmoid(q) * average
-        return self.w_out(y), entries
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # as in `mix`; with `reuse` the token is written into the window, which is not copied
-        t = positions("aft_local", self.context, x[:, None], state)
-        w = biases.over_lags(self.w, t, self.window)
-        average, entries = memory.advance(self.w_k(x), self.w_v(x), w, state, reuse)
-        y = torch.sigmoid(self.w_q(x)) * average
         return self.w_out(y), entries
 
     @override

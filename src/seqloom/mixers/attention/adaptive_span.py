@@ -33,21 +33,22 @@ from seqloom.core.layer import Layer
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.position import Place
 from seqloom.core.rest import in_training
-from seqloom.core.shapes import Keep, Lengths, Stream, Token
+from seqloom.core.shapes import Keep, Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View, of_heads
 from seqloom.layers.linear import Linear
+from seqloom.mixers.base import CachingMixer
 from seqloom.mixers.cached_heads import TRAITS, CachedHeads
 from seqloom.mixers.patterned import PlainHeads, require_undecayed
 from seqloom.ops.attention.adaptive_span import attend_spans
 from seqloom.ops.attention.adaptive_span.reference import price
-from seqloom.ops.past import ring
+from seqloom.ops.past.cache import past_and_new
 
 WINDOW = replace(TRAITS, state="window")
 
 
 @final
-class AdaptiveSpan(CachedHeads):
+class AdaptiveSpan(CachedHeads, CachingMixer):
     """Causal heads with learned spans. State: keys and values, a window of R + S or `context` of them."""
 
     traits = WINDOW
@@ -89,28 +90,19 @@ class AdaptiveSpan(CachedHeads):
         return min(self.max_slots, self.settings.ramp + math.ceil(self.longest * largest))
 
     @override
-    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
+    ) -> tuple[Stream, Entries]:
         q, k, v = self.project(x, state["length"] if state else None)
         spans, R = self.spans(x), self.settings.ramp
         if state is None:
             return self.out(attend_spans(q, k, v, spans, R, self.window), x), {}
-        entries = self.read_on(state, k, v, lengths)
-        k, v, now, then = self.with_past(state, k, v)
-        return self.out(attend_spans(q, k, v, spans, R, self.window, now, then), x), entries
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # The token is written into the cache first, so that the cache holds all keys.
-        length = length_of(state)
-        q, entries = self.token(x, state, reuse)
-        k, v = self.in_use(entries, length, x.dtype)
-        then = ring.times(entries["k"].shape[2], length.tokens + 1)[:, : k.shape[2]]
-        spans, now = self.spans(x[:, None]), length.tokens[:, None]
-        window = (
-            self.window if x.is_cpu else self.max_slots
-        )  # `self.window` reads the spans, for which a step on a GPU would wait
+        past, entries = past_and_new(length_of(state), state, {"k": k, "v": v}, lengths, reuse)
+        k, v = past.values
+        # `self.window` reads the spans, for which a step on a GPU would wait
+        window = self.max_slots if x.shape[1] == 1 and not x.is_cpu else self.window
         assert window is not None
-        return self.out_of_token(attend_spans(q, k, v, spans, self.settings.ramp, window, now, then), x), entries
+        return self.out(attend_spans(q, k, v, spans, R, window, past.now, past.then), x), entries
 
     @override
     def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:

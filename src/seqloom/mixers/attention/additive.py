@@ -26,16 +26,15 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.layers.linear import Linear
-from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.base import CachingMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.attention.additive import additive
 from seqloom.ops.attention.additive.reference import price
-from seqloom.ops.past import ring
-from seqloom.ops.past.cache import extend_cache, write_token
+from seqloom.ops.past.cache import past_and_new
 from seqloom.ops.past.pack import within
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
@@ -75,7 +74,7 @@ class AdditiveHeads(Mixer, ABC):
 
 
 @final
-class Additive(AdditiveHeads, PackedMixer):
+class Additive(AdditiveHeads, CachingMixer):
     """The causal form. State: keys and values, at most `context` of them."""
 
     traits = TRAITS
@@ -87,35 +86,16 @@ class Additive(AdditiveHeads, PackedMixer):
         return {"k": cache, "v": cache}
 
     @override
-    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
+    ) -> tuple[Stream, Entries]:
         q, k, v = self.project(x)
         if state is None:
             return self.out(additive(q, k, v, self.w, window=self.context)), {}
-        size, T = state["k"].shape[2], x.shape[1]
-        filled = ring.count_filled(size, length_of(state))
-        now = state["length"][:, None] + torch.arange(T, device=x.device)
-        then = torch.cat([ring.times(size, state["length"])[:, :filled], now], 1)
-        keys, values = (
-            torch.cat([state[name][:, :, :filled].to(x.dtype), new], 2) for name, new in (("k", k), ("v", v))
-        )
-        y = additive(q, keys, values, self.w, query_time=now, key_time=then, window=self.context)
-        new_entries = {"k": k, "v": v}
-        return self.out(y), {
-            name: extend_cache(state[name], state["length"], new, lengths) for name, new in new_entries.items()
-        }
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # The token is written into the cache first, so that the cache holds all keys.
-        length = length_of(state)
-        q, k, v = self.project(x[:, None])
-        keys, values = (write_token(state[name], length, new, reuse) for name, new in (("k", k), ("v", v)))
-        size = keys.shape[2]
-        filled = ring.count_filled(size, length.after(1, 1))
-        then = ring.times(size, length.tokens + 1)[:, :filled]
-        k, v = (cache[:, :, :filled].to(x.dtype) for cache in (keys, values))
-        y = additive(q, k, v, self.w, query_time=length.tokens[:, None], key_time=then)
-        return self.out(y)[:, 0], {"k": keys, "v": values}
+        past, entries = past_and_new(length_of(state), state, {"k": k, "v": v}, lengths, reuse)
+        k, v = past.values
+        y = additive(q, k, v, self.w, query_time=past.now, key_time=past.then, window=self.context)
+        return self.out(y), entries
 
     @override
     def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:

@@ -28,12 +28,12 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View, of_heads
 from seqloom.layers.linear import Linear
-from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.base import CachingMixer
 from seqloom.ops.attention.combiner import Form, combine
 from seqloom.ops.attention.combiner.reference import price
 from seqloom.ops.past.cache import with_past
@@ -42,7 +42,7 @@ TRAITS = Traits(causal="always", streams=True, state="grows")
 
 
 @final
-class Combiner(PackedMixer):
+class Combiner(CachingMixer):
     """Direct and summarized attention over `dim` channels. State: queries, keys and values of all tokens."""
 
     traits = TRAITS
@@ -78,11 +78,6 @@ class Combiner(PackedMixer):
             y = y.gather(1, now[..., None].expand(-1, -1, self.dim))
         out: Tensor = self.w_out(y)
         return out, entries
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y, entries = self.mix(x[:, None], state, reuse=reuse)
-        return y[:, 0], entries
 
     @override
     def plots(self, x: Stream) -> list[View]:

@@ -30,23 +30,22 @@ from seqloom.core.layer import Layer
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.position import Place, QueriesKeysPosition
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View, of_heads
 from seqloom.layers.head_norm import HeadNorm
 from seqloom.layers.linear import Linear
-from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.base import CachingMixer
 from seqloom.ops.attention import attend, band_pattern, weights
 from seqloom.ops.attention.reference import decay_price, price
-from seqloom.ops.past import ring
-from seqloom.ops.past.cache import extend_cache, write_token
+from seqloom.ops.past.cache import past_and_new
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 
 
 @final
-class Differential(PackedMixer):
+class Differential(CachingMixer):
     """Differential attention over `dim` channels. State: keys and values, at most `context` of them."""
 
     traits = TRAITS
@@ -95,34 +94,15 @@ class Differential(PackedMixer):
         return {name: StateEntry(size, grows=True, axis=1, max_slots=self.context) for name, size in sizes.items()}
 
     @override
-    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        T = x.shape[1]
+    def mix(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
+    ) -> tuple[Stream, Entries]:
         q, k, v = self._project(x, state["length"] if state else None)
         if state is None:
-            return self._output(x, q, k, v, self._reach(T)), {}
-        size = state["k"].shape[2]
-        filled = ring.count_filled(size, length_of(state))
-        now = state["length"][:, None] + torch.arange(T, device=x.device)
-        then = torch.cat([ring.times(size, state["length"])[:, :filled], now], 1)
-        keys, values = (
-            torch.cat([state[name][:, :, :filled].to(x.dtype), new], 2) for name, new in (("k", k), ("v", v))
-        )
-        new_entries = {"k": k, "v": v}
-        entries = {name: extend_cache(state[name], state["length"], new, lengths) for name, new in new_entries.items()}
-        return self._output(x, q, keys, values, self.context, now, then), entries
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # The token is written into the cache first, so that the cache holds all keys.
-        length = length_of(state)
-        q, k, v = self._project(x[:, None], length.tokens)
-        keys, values = (write_token(state[name], length, new, reuse) for name, new in (("k", k), ("v", v)))
-        size = keys.shape[2]
-        filled = ring.count_filled(size, length.after(1, 1))
-        then = ring.times(size, length.tokens + 1)[:, :filled]
-        k, v = (cache[:, :, :filled].to(x.dtype) for cache in (keys, values))
-        y = self._output(x[:, None], q, k, v, None, length.tokens[:, None], then)
-        return y[:, 0], {"k": keys, "v": values}
+            return self._output(x, q, k, v, self._reach(x.shape[1])), {}
+        past, entries = past_and_new(length_of(state), state, {"k": k, "v": v}, lengths, reuse)
+        k, v = past.values
+        return self._output(x, q, k, v, self.context, past.now, past.then), entries
 
     @override
     def plots(self, x: Stream) -> list[View]:

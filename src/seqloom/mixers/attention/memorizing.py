@@ -27,25 +27,24 @@ from seqloom.core.cost import Cost, Span, rootnorm, sigmoid
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
-from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.base import CachingMixer
 from seqloom.ops.attention import attend, band_pattern
 from seqloom.ops.attention.recall import Old, recall
 from seqloom.ops.attention.recall.reference import price as recall_price
 from seqloom.ops.attention.reference import price
 from seqloom.ops.fused.rms_norm import RMSNorm
-from seqloom.ops.past import ring
-from seqloom.ops.past.cache import extend_cache, write_token
+from seqloom.ops.past.cache import past_and_new
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 
 
 @final
-class Memorizing(PackedMixer):
+class Memorizing(CachingMixer):
     """Attention with a memory, over `dim` channels. State: keys and values of the last W + M tokens."""
 
     traits = TRAITS
@@ -84,7 +83,9 @@ class Memorizing(PackedMixer):
         return [self.w_qkv, self.w_out]  # the norms are priced per head
 
     @override
-    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
+    ) -> tuple[Stream, Entries]:
         q, k, v = self._project(x)
         T = x.shape[1]
         if state is None:
@@ -96,32 +97,11 @@ class Memorizing(PackedMixer):
             now = torch.arange(W, T, device=x.device)[None]
             later = self._mix_near_and_old(in_window[:, :, W:], q[:, :, W:], k, v, now)
             return self._out(torch.cat([first, later], 2)), {}
-        size, length = state["k"].shape[2], length_of(state)
-        filled = ring.count_filled(size, length)
-        now = state["length"][:, None] + torch.arange(T, device=x.device)
-        then = torch.cat([ring.times(size, state["length"])[:, :filled], now], 1)
-        keys, values = (
-            torch.cat([state[name][:, :, :filled].to(x.dtype), new], 2) for name, new in (("k", k), ("v", v))
-        )
-        in_window = attend(q, keys, values, pattern=band_pattern(self.window), query_time=now, key_time=then)
-        y = self._mix_near_and_old(in_window, q, keys, values, now, then) if filled + T > self.window else in_window
-        new_entries = (("k", k), ("v", v))
-        return self._out(y), {
-            name: extend_cache(state[name], state["length"], new, lengths) for name, new in new_entries
-        }
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # The token is written into the cache first, so that the cache holds all keys.
-        q, k, v = self._project(x[:, None])
-        length = length_of(state)
-        keys, values = (write_token(state[name], length, new, reuse) for name, new in (("k", k), ("v", v)))
-        filled = ring.count_filled(self.max_slots, length.after(1, 1))
-        now, then = length.tokens[:, None], ring.times(self.max_slots, length.tokens + 1)[:, :filled]
-        k, v = (cache[:, :, :filled].to(x.dtype) for cache in (keys, values))
+        past, entries = past_and_new(length_of(state), state, {"k": k, "v": v}, lengths, reuse)
+        (k, v), now, then = past.values, past.now, past.then
         in_window = attend(q, k, v, pattern=band_pattern(self.window), query_time=now, key_time=then)
-        y = self._mix_near_and_old(in_window, q, k, v, now, then) if filled > self.window else in_window
-        return self._out(y)[:, 0], {"k": keys, "v": values}
+        y = self._mix_near_and_old(in_window, q, k, v, now, then) if k.shape[2] > self.window else in_window
+        return self._out(y), entries
 
     @override
     def plots(self, x: Stream) -> list[View]:

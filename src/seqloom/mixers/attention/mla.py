@@ -30,23 +30,23 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View, of_heads
 from seqloom.layers.linear import Linear
-from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.base import CachingMixer
 from seqloom.ops.attention import attend, band_pattern, weights
 from seqloom.ops.attention.reference import price
 from seqloom.ops.fused.rms_norm import RMSNorm
-from seqloom.ops.past import ring
+from seqloom.ops.past.cache import past_and_new
 from seqloom.positions.rotary import Rotary
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 
 
 @final
-class MLA(PackedMixer):
+class MLA(CachingMixer):
     """Multi-head latent attention over `dim` channels. State: c and k̃ (B, T, C + R), at most `context` of them."""
 
     traits = TRAITS
@@ -84,31 +84,17 @@ class MLA(PackedMixer):
         return {"c": StateEntry((0, self.rank + self.R), grows=True, max_slots=self.context)}
 
     @override
-    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        T = x.shape[1]
+    def mix(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
+    ) -> tuple[Stream, Entries]:
         q, c = self._project(x, state["length"] if state else None)
         if state is None:
             k, v = self._rebuild_heads(c)
-            y = attend(q, k, v, pattern=band_pattern(self._reach(T)))
+            y = attend(q, k, v, pattern=band_pattern(self._reach(x.shape[1])))
             return self.w_o(y.transpose(1, 2).flatten(2)), {}
-        filled = ring.count_filled(state["c"].shape[1], length_of(state))
-        now = state["length"][:, None] + torch.arange(T, device=x.device)
-        then = torch.cat([ring.times(state["c"].shape[1], state["length"])[:, :filled], now], 1)
-        latents = torch.cat([state["c"][:, :filled].to(c.dtype), c], 1)
-        return self._attend_compressed(q, latents, now, then), {
-            "c": ring.write(state["c"], state["length"], c, lengths)
-        }
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # The token is written into the cache first, so that the cache holds all keys.
-        length, cache = length_of(state), state["c"]
-        q, c = self._project(x[:, None], length.tokens)
-        cache = ring.write_(cache, length.tokens, c[:, 0].detach()) if reuse else ring.write(cache, length.tokens, c)
-        filled = ring.count_filled(cache.shape[1], length.after(1, 1))
-        then = ring.times(cache.shape[1], length.tokens + 1)[:, :filled]
-        y = self._attend_compressed(q, cache[:, :filled].to(c.dtype), length.tokens[:, None], then)
-        return y[:, 0], {"c": cache}
+        cache = {"c": state["c"][:, None]}  # of one head
+        past, entries = past_and_new(length_of(state), cache, {"c": c[:, None]}, lengths, reuse)
+        return self._attend_compressed(q, past.values[0][:, 0], past.now, past.then), {"c": entries["c"][:, 0]}
 
     @override
     def plots(self, x: Stream) -> list[View]:

@@ -30,11 +30,11 @@ from seqloom.core.cost import Cost, Span, sigmoid
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import Entries, State, length_of
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.state import Entries, State
 from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
-from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.base import CachingMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.lag_sum import centered, taps, window
 
@@ -77,7 +77,7 @@ class GatedConvolution(Mixer, ABC):
 
 
 @final
-class ActiveMemory(GatedConvolution, PackedMixer):
+class ActiveMemory(GatedConvolution, CachingMixer):
     """The causal form. State: the last K-1 of x and of r ∘ x (B, K-1, D)."""
 
     traits = TRAITS
@@ -89,24 +89,15 @@ class ActiveMemory(GatedConvolution, PackedMixer):
         return {"x": past, "kept": past}
 
     @override
-    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        g_logits, x_entry = window.carry(x, self.w_g, state, "x", lengths)
-        r_logits, _ = window.carry(x, self.w_r, state, "x", lengths)
+    def mix(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
+    ) -> tuple[Stream, Entries]:
+        r_logits, _ = window.carry(x, self.w_r, state, "x", lengths)  # reads the ring before x is written into it
+        g_logits, x_entry = window.carry(x, self.w_g, state, "x", lengths, reuse)
         g = torch.sigmoid(g_logits + self.b_g)
         r = torch.sigmoid(r_logits + self.b_r)
-        summed, kept_entry = window.carry(r * x, self.w, state, "kept", lengths)
+        summed, kept_entry = window.carry(r * x, self.w, state, "kept", lengths, reuse)
         return g * x + (1 - g) * torch.tanh(summed + self.b), {**x_entry, **kept_entry}
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # as in `mix`; the first call must not overwrite the ring of x, which the second one reads
-        length = length_of(state)
-        r_logits, _ = window.advance(x, self.w_r, state["x"], length, False)
-        g_logits, past = window.advance(x, self.w_g, state["x"], length, reuse)
-        g = torch.sigmoid(g_logits + self.b_g)
-        r = torch.sigmoid(r_logits + self.b_r)
-        summed, kept = window.advance(r * x, self.w, state["kept"], length, reuse)
-        return g * x + (1 - g) * torch.tanh(summed + self.b), {"x": past, "kept": kept}
 
     @override
     def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:

@@ -24,12 +24,12 @@ from seqloom.core.cost import Cost, Span, softmax
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
-from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.base import CachingMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.fused import gated_unit
 from seqloom.ops.lag_sum import centered, taps
@@ -80,7 +80,7 @@ def add_scaled(y: Tensor, p: Tensor, z: Tensor, first: int) -> Tensor:
 
 
 @final
-class DynamicConv(DynamicTaps, PackedMixer):
+class DynamicConv(DynamicTaps, CachingMixer):
     """The causal form. State: a ring of the last (K-1)δ of u."""
 
     traits = TRAITS
@@ -111,11 +111,6 @@ class DynamicConv(DynamicTaps, PackedMixer):
         else:
             new_ring = ring.write(state["past"], length.tokens, u, lengths)
         return self.w_out(y), {"past": new_ring}
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y, entries = self.mix(x[:, None], state, reuse=reuse)  # with `reuse` the ring is written in place
-        return y[:, 0], entries
 
     @override
     def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:

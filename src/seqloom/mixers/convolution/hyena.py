@@ -25,21 +25,21 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
-from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.base import CachingMixer
 from seqloom.ops.fixed.implicit_filter import Shape, exact, filters, price
 from seqloom.ops.fixed.implicit_filter.kept import Kept
-from seqloom.ops.lag_sum import taps, window
+from seqloom.ops.lag_sum import taps
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 
 
 @final
-class Hyena(PackedMixer):
+class Hyena(CachingMixer):
     """Hyena of `order` gates over `dim` channels. State: the last W-1 projections, and the last L-1 of each z^n."""
 
     traits = TRAITS
@@ -78,26 +78,16 @@ class Hyena(PackedMixer):
         return {"short": short, **{f"z_{n}": long for n in range(1, self.order + 1)}}
 
     @override
-    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
+    ) -> tuple[Stream, Entries]:
         h = self._taps_of(state, x.shape[1])
-        streams, entries = exact.carry(self.in_proj(x), self.short, state, "short", lengths)
+        streams, entries = exact.carry(self.in_proj(x), self.short, state, "short", lengths, reuse)
         z, *gates = streams.chunk(self.order + 1, -1)
         for n, gate in enumerate(gates, 1):
-            summed, entry = exact.carry(z, h[n - 1], state, f"z_{n}", lengths)
+            summed, entry = exact.carry(z, h[n - 1], state, f"z_{n}", lengths, reuse)
             z = gate * summed
             entries |= entry
-        return self.out_proj(z), entries
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # the equation of `mix` for one token, with rings that are written in place
-        h = self._taps_of(state, 1)
-        length, entries = length_of(state), {}
-        streams, entries["short"] = window.advance(self.in_proj(x), self.short, state["short"], length, reuse)
-        z, *gates = streams.chunk(self.order + 1, -1)
-        for n, gate in enumerate(gates, 1):
-            summed, entries[f"z_{n}"] = window.advance(z, h[n - 1], state[f"z_{n}"], length, reuse)
-            z = gate * summed
         return self.out_proj(z), entries
 
     @override

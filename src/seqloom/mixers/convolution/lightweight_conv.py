@@ -24,12 +24,12 @@ from seqloom.core.cost import Cost, Span, softmax
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import Entries, State, length_of
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.state import Entries, State
 from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
-from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.base import CachingMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.fused import gated_unit
 from seqloom.ops.lag_sum import OP, centered, dilated, taps, window
@@ -72,7 +72,7 @@ class LightweightTaps(Mixer, ABC):
 
 
 @final
-class LightweightConv(LightweightTaps, PackedMixer):
+class LightweightConv(LightweightTaps, CachingMixer):
     """The causal form. State: the last (K-1)δ of u."""
 
     traits = TRAITS
@@ -83,25 +83,16 @@ class LightweightConv(LightweightTaps, PackedMixer):
         return {"past": StateEntry(((self.kernel - 1) * self.dilation, self.dim))}
 
     @override
-    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
+    ) -> tuple[Stream, Entries]:
         u = gated_unit.gate_halves(self.w_in(x))
         p = self._taps(u)
         if self.dilation == 1:
-            y, entries = window.carry(u, p, state, "past", lengths)
+            y, entries = window.carry(u, p, state, "past", lengths, reuse)
         else:
-            y, entries = dilated.carry(u, p, self.dilation, state, "past", lengths)
+            y, entries = dilated.carry(u, p, self.dilation, state, "past", lengths, reuse)
         return self.w_out(y), entries
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # as in `mix`; the ring is neither put in order nor, with `reuse`, copied
-        u = gated_unit.gate_halves(self.w_in(x))
-        p = self._taps(u[:, None])
-        if self.dilation == 1:
-            y, past = window.advance(u, p, state["past"], length_of(state), reuse)
-        else:
-            y, past = dilated.advance(u, p, self.dilation, state["past"], length_of(state), reuse)
-        return self.w_out(y), {"past": past}
 
     @override
     def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:

@@ -40,12 +40,12 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.state_spec import StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
-from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.base import CachingMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.lag_sum import centered, online, taps
 
@@ -93,7 +93,7 @@ class Extraction(Mixer, ABC):
 
 
 @final
-class Extractor(Extraction, PackedMixer):
+class Extractor(Extraction, CachingMixer):
     """A causal Extractor. State: see `ops.lag_sum.online`."""
 
     traits = TRAITS
@@ -107,23 +107,14 @@ class Extractor(Extraction, PackedMixer):
         return online.entries(self.context, self.dim)  # rings of the last L-1 inputs and of the next L-1 sums
 
     @override
-    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
+    ) -> tuple[Stream, Entries]:
         z = x if self.w_in is None else self.w_in(x)
-        e, entries = online.carry(z, self.w_ext, state, lengths)
+        e, entries = online.carry(z, self.w_ext, state, lengths, reuse)
         e = e / self._root(e.shape[1], state, e.dtype) if self.scaled else e
         y = e if self.w_adj is None else self.w_adj(x) * e
         out = y if self.w_out is None else self.w_out(y)
-        return out, entries
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # as in `mix`; `online.advance` has summed all lags but 0 before this token
-        w_in, w_adj, w_out = self.w_in, self.w_adj, self.w_out
-        z = x if w_in is None else w_in(x)
-        e, entries = online.advance(z, self.w_ext, state, reuse)
-        e = e / self._root(1, state, e.dtype)[:, 0] if self.scaled else e
-        y = e if w_adj is None else w_adj(x) * e
-        out = y if w_out is None else w_out(y)
         return out, entries
 
     def _root(self, T: int, state: State | None, dtype: torch.dtype) -> Tensor:

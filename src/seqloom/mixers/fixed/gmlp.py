@@ -32,12 +32,12 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
-from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.base import CachingMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.attention import attend, causal, everywhere
 from seqloom.ops.attention.reference import price as attention_price
@@ -116,7 +116,7 @@ class SpatialGate(Mixer, ABC):
 
 
 @final
-class GMLP(SpatialGate, PackedMixer):
+class GMLP(SpatialGate, CachingMixer):
     """The causal form. State: LN(v) of all positions, or as `ops.lag_sum.online`; and attention's keys and values."""
 
     def __init__(self, config: "GMLPConfig", layer: Layer) -> None:
@@ -145,11 +145,6 @@ class GMLP(SpatialGate, PackedMixer):
         return self.w_out(u * s), entries
 
     @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y, entries = self.mix(x[:, None], state, reuse=reuse)  # a cache that grows cannot be copied into the old one
-        return y[:, 0], entries
-
-    @override
     def plots(self, x: Stream) -> list[View]:
         T = x.shape[1]
         return [taps.view(self.w) if self.toeplitz else _view(self.w[:T, :T].tril())]
@@ -164,10 +159,7 @@ class GMLP(SpatialGate, PackedMixer):
     ) -> tuple[Tensor, Entries]:
         """s without attention (B, T, E/2), and the entries of its state."""
         if self.toeplitz:
-            if state is not None and v.shape[1] == 1 and lengths is None:
-                s, entries = online.advance(v[:, 0], self.w, state, reuse)
-                return s[:, None] + self.b, entries
-            s, entries = online.carry(v, self.w, state, lengths)
+            s, entries = online.carry(v, self.w, state, lengths, reuse)
             return s + self.b, entries
         t = positions("gmlp", self.context, v, state, lengths).clamp(max=self.context - 1)
         cached, entries = with_past(state, {"gate": v}, lengths, reuse)

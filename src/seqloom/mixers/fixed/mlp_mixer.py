@@ -30,11 +30,11 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View
-from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.base import CachingMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.fixed.triangular import triangular
 from seqloom.ops.fixed.triangular.reference import price
@@ -68,7 +68,7 @@ class TokenMLP(Mixer, ABC):
 
 
 @final
-class MLPMixer(TokenMLP, PackedMixer):
+class MLPMixer(TokenMLP, CachingMixer):
     """The causal form, with triangular weights. State: x (B, C, D) and h (B, C, expand D) of all positions."""
 
     def __init__(self, dim: int, context: int, expand: int) -> None:
@@ -94,11 +94,6 @@ class MLPMixer(TokenMLP, PackedMixer):
         units, h_cache = with_past(state, {"h": h.flatten(2)}, lengths, reuse)
         y = triangular(units["h"].unflatten(2, (self.expand, -1)), w_2, times)[:, :, 0]
         return y + self.b_2[t][..., None], {**x_cache, **h_cache}
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y, entries = self.mix(x[:, None], state, reuse=reuse)  # a cache that grows cannot be copied into the old one
-        return y[:, 0], entries
 
     @override
     def plots(self, x: Stream) -> list[View]:

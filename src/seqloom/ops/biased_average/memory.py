@@ -31,14 +31,17 @@ def recall(k: Keys, v: Stream, length: Lengths, count: int) -> Past:
 
 
 def carry(
-    k: Keys, v: Stream, bias: Bias, state: State | None, lengths: Lengths | None = None
+    k: Keys, v: Stream, bias: Bias, state: State | None, lengths: Lengths | None = None, reuse: bool = False
 ) -> tuple[Stream, Entries]:
     """The averages for keys and values (B, T, …), and the state after them; without a `state` no state is computed.
 
-    With `lengths` (B,) each row has that many tokens, then padding.
+    With `lengths` (B,) each row has that many tokens, then padding. With `reuse` one token is written in place.
     """
     if state is None:
         return average(k, v, bias), {}
+    if k.shape[1] == 1 and lengths is None:
+        y, entries = advance(k[:, 0], v[:, 0], bias, state, reuse)
+        return y[:, None], entries
     length, L, T = state["length"], state["k"].shape[1], k.shape[1]
     total, count = Total(state["sums"], state["peak"]), ring.count_filled(L, length_of(state))
     past = tuple(x.to(v.dtype) for x in recall(state["k"], state["v"], length, count))

@@ -26,12 +26,24 @@ def sum_dilated(z: Stream, w: Taps, dilation: int, around: bool = False) -> Stre
 
 
 def carry(
-    z: Stream, w: Taps, dilation: int, state: State | None, name: str, lengths: Lengths | None = None
+    z: Stream,
+    w: Taps,
+    dilation: int,
+    state: State | None,
+    name: str,
+    lengths: Lengths | None = None,
+    reuse: bool = False,
 ) -> tuple[Stream, Entries]:
-    """The sum over z (B, T, D), and the ring `name` of the state after it, which is not computed without a state."""
+    """The sum over z (B, T, D), and the ring `name` of the state after it, which is not computed without a state.
+
+    With `reuse` one token is written in place.
+    """
     if state is None:
         return sum_dilated(z, w, dilation), {}
     length = length_of(state)
+    if z.shape[1] == 1 and lengths is None:
+        y, after = advance(z[:, 0], w, dilation, state[name], length, reuse)
+        return y[:, None], {name: after}
     past = ring.latest(state[name], length.tokens, ring.count_filled(state[name].shape[1], length))
     y = sum_dilated(torch.cat([past.to(z.dtype), z], 1), w, dilation)[:, past.shape[1] :]
     return y, {name: ring.write(state[name], length.tokens, z, lengths)}

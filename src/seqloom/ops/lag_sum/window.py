@@ -31,14 +31,19 @@ def empty(batch: int, context: int, dim: int, like: Tensor) -> Window:
     return like.new_zeros(batch, context - 1, dim)
 
 
-def carry(z: Stream, w: Taps, state: State | None, name: str, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+def carry(
+    z: Stream, w: Taps, state: State | None, name: str, lengths: Lengths | None = None, reuse: bool = False
+) -> tuple[Stream, Entries]:
     """The lag sum of z (B, T, D), and the entry `name` of the state after it; without a `state` no entry is computed.
 
-    With `lengths` (B,) each row of z has that many tokens, then padding.
+    With `lengths` (B,) each row of z has that many tokens, then padding. With `reuse` one token is written in place.
     """
     if state is None:
         return lags(z, w), {}
     length = length_of(state)
+    if z.shape[1] == 1 and lengths is None:
+        y, window = advance(z[:, 0], w, state[name], length, reuse)
+        return y[:, None], {name: window}
     forwards = state[name].flip(1)
     past = ring.latest(forwards, length.tokens, ring.count_filled(forwards.shape[1], length))
     after = ring.write(forwards, length.tokens, z, lengths)

@@ -1,7 +1,10 @@
 """Caches of keys and values, which are rings (B, G, C, K) as in `ring`, and caches of whole tokens."""
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
@@ -29,6 +32,45 @@ def write_token(cache: Tensor, length: Length, new: Tensor, reuse: bool) -> Tens
         return cache
     cache[torch.arange(len(cache), device=cache.device), :, length.tokens % cache.shape[2]] = new
     return cache
+
+
+class Past(NamedTuple):
+    """What the queries of a piece read."""
+
+    values: tuple[Tensor, ...]
+    """(B, G, C, K): of all tokens that are left, the new ones too"""
+    now: Int[Tensor, "B T"]
+    """the times of the new tokens"""
+    then: Int[Tensor, "B C"]
+    """the times of all, negative where a slot is empty"""
+
+
+def past_and_new(
+    length: Length,
+    caches: Mapping[str, Tensor],
+    new: dict[str, Tensor],
+    lengths: Lengths | None = None,
+    reuse: bool = False,
+) -> tuple[Past, Entries]:
+    """The caches (B, G, C, K) by name, after `length` tokens, together with `new` (B, G, T, K); the caches after both.
+
+    A single token is written first, with `reuse` in place, so that the caches hold all that it reads. A longer piece
+    stands behind them, since it may overwrite what its first queries read.
+    """
+    size = next(caches[name].shape[2] for name in new)
+    T = next(x.shape[2] for x in new.values())
+    if T == 1 and lengths is None:
+        entries = {name: write_token(caches[name], length, x, reuse) for name, x in new.items()}
+        filled = ring.count_filled(size, length.after(1, 1))
+        then = ring.times(size, length.tokens + 1)[:, :filled]
+        values = tuple([entries[name][:, :, :filled].to(x.dtype) for name, x in new.items()])
+        return Past(values, length.tokens[:, None], then), entries
+    filled = ring.count_filled(size, length)
+    now = length.tokens[:, None] + torch.arange(T, device=length.tokens.device)
+    then = torch.cat([ring.times(size, length.tokens)[:, :filled], now], 1)
+    values = tuple([torch.cat([caches[name][:, :, :filled].to(x.dtype), x], 2) for name, x in new.items()])
+    entries = {name: extend_cache(caches[name], length.tokens, x, lengths) for name, x in new.items()}
+    return Past(values, now, then), entries
 
 
 def remember_entries(

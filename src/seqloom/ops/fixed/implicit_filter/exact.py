@@ -12,7 +12,7 @@ from torch import Tensor
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.ops import lag_sum
-from seqloom.ops.lag_sum import divide_and_conquer, native
+from seqloom.ops.lag_sum import divide_and_conquer, native, window
 from seqloom.ops.past import ring
 
 DIRECT = 2048
@@ -29,11 +29,13 @@ def lags(x: Stream, w: Tensor) -> Stream:
 
 
 def carry(
-    z: Stream, w: Tensor, state: State | None, name: str, lengths: Lengths | None = None
+    z: Stream, w: Tensor, state: State | None, name: str, lengths: Lengths | None = None, reuse: bool = False
 ) -> tuple[Stream, Entries]:
     """As `seqloom.ops.lag_sum.window.carry`, by `lags` of this module."""
     if state is None:
         return lags(z, w), {}
+    if z.shape[1] == 1 and lengths is None:
+        return window.carry(z, w, state, name, reuse=reuse)
     length = state["length"]
     forwards = state[name].flip(1)
     past = ring.latest(forwards, length, min(forwards.shape[1], len(w) - 1)).to(z.dtype)

@@ -43,11 +43,16 @@ def entries(L: int, dim: int) -> StateSpec:
     }
 
 
-def carry(z: Stream, w: Tensor, state: State | None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+def carry(
+    z: Stream, w: Tensor, state: State | None, lengths: Lengths | None = None, reuse: bool = False
+) -> tuple[Stream, Entries]:
     """The lag sum of z (B, T, D), and the state after it; without a `state` no state is computed.
 
-    With `lengths` (B,) each row of z has that many tokens, then padding.
+    With `lengths` (B,) each row of z has that many tokens, then padding. With `reuse` one token is written in place.
     """
+    if state is not None and z.shape[1] == 1 and lengths is None:
+        y, entries = advance(z[:, 0], w, state, reuse)
+        return y[:, None], entries
     y, entries = window.carry(z, w, state, "past", lengths)
     if state is None:
         return y, entries
