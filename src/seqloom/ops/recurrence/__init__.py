@@ -104,10 +104,13 @@ def gru_after(
 def choose_backend(cell: str, x: Tensor) -> str:
     """The fastest backend, as measured: for the LSTM in float32 on a CPU that is torch's kernel, which is oneDNN's.
 
-    In a captured graph it is the reference, whose loop a compiler unrolls.
+    In a captured graph it is C, or else the reference, whose loop a compiler unrolls.
     """
-    if capturing() or x.shape[1] == 1:
+    if x.shape[1] == 1:
         return "reference"
+    if capturing():
+        in_c = _fits_c(cell, x) and not torch.compiler.is_exporting() and native.KERNEL.available()
+        return "native" if in_c else "reference"
     fused = x.device.type == "cuda"
     if x.device.type == "cpu":
         fused = cell == "lstm" and x.dtype == torch.float32 and torch.backends.mkldnn.is_available()

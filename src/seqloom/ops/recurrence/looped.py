@@ -1,11 +1,9 @@
 """The recurrences token by token, with as few operations per token as possible: shared products are computed at once.
 
 The layout is (T, B, …), so that the numbers of a token are contiguous. Backward goes from the last token to the first;
-the gradients of the weights are one product over all tokens. Second derivatives are taken through the reference. The
-loops are torch's operations (`loops`) or C (`native`).
+the gradients of the weights are one product over all tokens. Second derivatives are taken through the reference.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -26,10 +24,9 @@ def read(
     weights: Tensors,
     state: Tensors,
     lengths: Tensor | None,
-    loops: Mapping[str, Loop] = LOOPS,
 ) -> tuple[Tensor, Tensors]:
     """See `reference.read`."""
-    states: Tensors = _Looped.apply(cell, loops[cell], len(state), x, w_in, bias, *weights, *state)  # type: ignore[no-untyped-call]  # torch does not type apply
+    states: Tensors = _Looped.apply(cell, LOOPS[cell], len(state), x, w_in, bias, *weights, *state)  # type: ignore[no-untyped-call]  # torch does not type apply
     by_row = [tensor.transpose(0, 1) for tensor in states]  # (B, T+1, N)
     return by_row[0][:, 1:], tuple(reference.state_after(tensor, lengths) for tensor in by_row)
 
