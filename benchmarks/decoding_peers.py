@@ -22,6 +22,7 @@ from harness import append, compare, gate
 
 import seqloom
 from seqloom.generation.compiled import CompiledStep
+from seqloom.mixers import kinds
 from seqloom.training.memory import keep_freed_memory
 
 DIM, DEPTH, HEADS, VOCAB = 128, 4, 4, 2000
@@ -82,12 +83,28 @@ def loud(model):
     return model
 
 
+def set_sizes(dim, read, context):
+    """For other programs: the channels, the tokens in a cache, and the context of all models that are built next."""
+    global DIM, READ, CONTEXT
+    DIM, READ, CONTEXT = dim, read, context
+
+
+def settings_of(kind):
+    """The settings with which a mixer is in a whole model: its authors', else the first with which it is tested."""
+    if kind in WHOLE:
+        return WHOLE[kind]
+    config = kinds()[kind]
+    needs_settings = any(field.is_required() for field in config.model_fields.values())
+    return config.examples[0] if needs_settings else {}
+
+
 class Ours(Run):
     """A decoder of seqloom, by its mixer."""
 
     def __init__(self, kind):
         sizes = {"vocab": VOCAB, "dim": DIM, "depth": DEPTH, "context": CONTEXT, "dropout": 0.0}
-        super().__init__(seqloom.decoder(kind, **sizes, **WHOLE[kind]), CONTEXT - READ if kind == "he" else TOKENS)
+        model = seqloom.decoder(kind, **sizes, **settings_of(kind))
+        super().__init__(model, CONTEXT - READ if kind == "he" else TOKENS)
 
     def prompt(self, ids):
         return self.model.extend(ids, self.model.start(1, capacity=READ + self.tokens))[1]
