@@ -31,8 +31,8 @@ def delta_inputs(
     """
     require_sizes(x, left, beta, heads, K)
     G, keys = beta.shape[2], heads * K
-    q, k, v = x.split((keys, keys, x.shape[2] - 2 * keys), -1)
-    q, k = (unit(tensor.unflatten(-1, (heads, K))) for tensor in (q, k))
+    qk, v = x.split((2 * keys, x.shape[2] - 2 * keys), -1)
+    q, k = unit(qk.unflatten(-1, (2 * heads, K))).split(heads, 2)
     q = q / K**0.5
     if heads < G:
         q, k = (tensor.repeat_interleave(G // heads, 2) for tensor in (q, k))

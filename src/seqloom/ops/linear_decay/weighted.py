@@ -44,7 +44,7 @@ def sum_weighted(
 
 def parts(sums: Tensor) -> tuple[Tensor, Tensor]:
     """(…, V + 1) → (…, V) and the last channel (…). The gradient of each slice would be a whole tensor of zeros."""
-    if is_transformed():
+    if is_transformed() or not torch.is_grad_enabled():
         return sums[..., :-1], sums[..., -1]
     s, z = _LastChannel.apply(sums)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
     return s, z
@@ -62,7 +62,7 @@ class _LastChannel(torch.autograd.Function):
 
 def quotient(s: Float[Tensor, "*rows V"], z: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows V"]:
     """y = s / z, one z for all channels of s. Gradients: ds = dy / z, dz = -Σ ds y; torch's would divide twice more."""
-    if is_transformed():
+    if is_transformed() or not torch.is_grad_enabled():
         return s / z[..., None]
     y: Tensor = _Quotient.apply(s, z)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
     return y

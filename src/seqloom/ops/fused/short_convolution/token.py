@@ -20,11 +20,12 @@ def convolve_token(
     size = window.shape[1]
     filled = ring.count_filled(size, length)  # the other inputs of the window are 0
     wide = torch.promote_types(x.dtype, torch.float32)
-    wide_taps = taps.to(wide)
-    y = x.to(wide) * wide_taps[0]
-    if filled:
-        y = y + (window[:, size - filled :].to(wide) * wide_taps[1 : filled + 1].flip(0)).sum(1)
-    new_window = torch.cat([window[:, 1:], x[:, None].to(window.dtype)], 1) if size else window.clone()
+    inputs = torch.cat([window[:, size - filled :].to(wide), x[:, None].to(wide)], 1)
+    y = (inputs * taps[: filled + 1].to(wide).flip(0)).sum(1)
+    if filled == size and window.dtype == wide:
+        new_window = inputs[:, 1:]
+    else:
+        new_window = torch.cat([window, x[:, None].to(window.dtype)], 1)[:, 1:]
     return finish_sum(y, bias, silu).to(x.dtype), new_window
 
 

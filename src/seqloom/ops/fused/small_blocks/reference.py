@@ -8,8 +8,8 @@ from seqloom.core.cost import Cost
 
 def products(x: Tensor, w: Tensor) -> Tensor:
     """x (B, T, N n), w (N, n, n) → (B, T, N n)."""
-    blocks = x.unflatten(-1, w.shape[:2])  # (B, T, N, n)
-    return torch.einsum("...bi,bij->...bj", blocks, w).flatten(-2)
+    blocks = x.reshape(-1, *w.shape[:2]).transpose(0, 1)  # (N, B T, n)
+    return torch.bmm(blocks, w).transpose(0, 1).reshape(x.shape)
 
 
 def price(rows: int, channels: int, block: int) -> Cost:
