@@ -347,7 +347,7 @@ def test_a_page_that_chooses_by_the_test_score_is_noticed(monkeypatch: pytest.Mo
 
 def test_models_that_are_not_matched_are_noticed(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = 'model = match(config.layered_model.model_copy(update=vocab), host, equal="params", by="ffn").config'
-    faulty = with_fault(monkeypatch, study, right, "model = config.layered.model_copy(update=vocab)")
+    faulty = with_fault(monkeypatch, study, right, "model = config.layered_model.model_copy(update=vocab)")
     with pytest.raises(AssertionError):
         check_parameters(faulty.Board(str(books), SMALL))
 
