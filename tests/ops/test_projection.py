@@ -67,6 +67,8 @@ def test_projection_of_any_layout_in_memory() -> None:
         close(project(x.T, numbers(3, 8, seed=2)), linear(x.T.double(), numbers(3, 8, seed=2).double()))
         close(project(x, w.T), linear(x.double(), w.T.double()))
         close(project(x[:1].expand(4, 6), w.T), linear(x[:1].expand(4, 6).double(), w.T.double()))
+        part = numbers(5, 18, seed=4)[:, 6:12]
+        close(project(x, part), linear(x.double(), part.double()))
         turned, weight = x.T.detach().requires_grad_(), numbers(3, 8, seed=2).requires_grad_()
         given = numbers(3, 6, seed=3).T
         project(turned, weight).backward(given)

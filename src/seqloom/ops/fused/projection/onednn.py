@@ -57,6 +57,8 @@ def project(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
     """a bᵀ + bias for a (…, I) and b (O, I)."""
+    if not (b.is_contiguous() or b.T.is_contiguous()):  # of other layouts oneDNN has a loop, 300 times slower
+        b = b.contiguous()
     y: Tensor = torch.ops.mkldnn._linear_pointwise(a, b, bias, "none", [], "")
     return y
 
