@@ -42,10 +42,11 @@ class LayeredConfig(ModelConfig, ABC):
     norm: Literal["layer", "rms"] = Field(
         "layer", description="the norm before each sublayer and the output: LayerNorm or RMSNorm"
     )
-    norm_place: Literal["before", "after", "outputs", "both"] = Field(
+    norm_place: Literal["before", "after", "outputs", "both", "by_mixer"] = Field(
         "before",
         description="norm of the input of a sublayer (pre-norm), of the sum after it (post-norm: Vaswani, BERT; "
-        "without a final norm), of its output (OLMo 2), or of its input and its output (Gemma 2)",
+        "without a final norm), of its output (OLMo 2), of its input and its output (Gemma 2); by_mixer: of its output "
+        "in layers of attention, of its input in others (OLMo hybrid)",
     )
     sublayers: Literal["serial", "parallel", "reversible"] = Field(
         "serial",

@@ -137,11 +137,12 @@ class TransformerConfig(LayeredConfig, ABC):
         parts = (mixer, ffn.kind, self._built_ffn(layer), self.dropout, self.new_norm)
         if self.residual != "add":
             return GatedBlock(*parts, residual=self.residual)
-        return self._arrangement(*parts)
+        return self._arrangement_of(layer)(*parts)
 
-    @property
-    def _arrangement(self) -> type[Block]:
-        """The kind of block, where its sublayers are added to the stream."""
+    def _arrangement_of(self, layer: int) -> type[Block]:
+        """The kind of block of a layer, where its sublayers are added to the stream."""
+        if self.norm_place == "by_mixer":
+            return OutputNormBlock if self.mixers[layer].kind == "attention" else PreNormBlock
         return ARRANGEMENTS[self.sublayers] if self.norm_place == "before" else NORM_PLACES[self.norm_place]
 
     def new_norm(self, dim: int) -> nn.Module:

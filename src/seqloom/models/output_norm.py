@@ -1,4 +1,4 @@
-"""Layers that norm what a sublayer gives before it joins the stream (`norm_place` outputs or both).
+"""Layers that norm what a sublayer gives before it joins the stream (`norm_place` outputs, both, or by_mixer).
 
     outputs:  h = x + dropout(norm_1(mixer(x))),                 y = h + dropout(norm_2(channel(h)))
     both:     h = x + dropout(norm_3(mixer(norm_1(x)))),         y = h + dropout(norm_4(channel(norm_2(h))))

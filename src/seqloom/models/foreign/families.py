@@ -8,7 +8,7 @@ from seqloom.models.foreign.family import Family, Foreign
 from seqloom.models.foreign.fla import delta_net, gated_deltanet, gla, hgrn2, kda, retnet
 from seqloom.models.foreign.gemma import describe_gemma, describe_gemma2, gemma, gemma2
 from seqloom.models.foreign.gpt2 import describe_gpt2, describe_gpt_neox, gpt2, gpt_neox
-from seqloom.models.foreign.hybrids import bamba, qwen3_next, recurrent_gemma
+from seqloom.models.foreign.hybrids import bamba, olmo_hybrid, qwen3_next, recurrent_gemma
 from seqloom.models.foreign.llama import (
     describe_llama,
     describe_mistral,
@@ -64,6 +64,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "qwen3_next": Family("Qwen3-Next without experts", qwen3_next, refused="mixtures of experts"),
     "bamba": Family("Bamba", bamba, refused="biases of projections; limits of steps"),
+    "olmo_hybrid": Family("OLMo hybrid", olmo_hybrid, refused="convolutions that transformers saved in equal parts"),
     "bert": Family("BERT, an encoder (masked tokens)", bert, refused="a decoder; relative positions", one_way=True),
     "recurrent_gemma": Family("RecurrentGemma (Griffin)", recurrent_gemma, refused="biases of queries, keys, values"),
     "gated_deltanet": Family("Gated DeltaNet of fla", gated_deltanet, refused=NO_HYBRIDS),
@@ -91,7 +92,6 @@ NOT_BUILT: dict[str, str] = {
     "gemma3n": "shared keys are not built",
     "gemma3": "two bases of rotary positions in one model are not built",
     "gemma3_text": "two bases of rotary positions in one model are not built",
-    "olmo_hybrid": "norms in different places of the layers of one model are not built",
     "jamba": "norms of the steps and mixtures of experts are not built",
     "falcon_mamba": "norms of B, C and the steps are not built",
     "phi3": "fused gates of another order are not built",

@@ -2,13 +2,16 @@
 
     qwen3_next   gated delta rule, and attention with an output gate, norms of q and k, and rotary positions on a share
     bamba        Mamba-2, and attention with rotary positions on a share
+    olmo_hybrid  gated delta rule, and attention with norms of q and k over all heads and of its output
     recurrent_gemma     RG-LRU, and attention with a window and rotary positions on a share; capped logits
 
 Their mixtures of experts are not built. The norms of qwen3_next multiply by 1 + weight, but for that of its heads.
 
-Source: transformers' Qwen3NextForCausalLM, BambaForCausalLM and RecurrentGemmaForCausalLM and their configs.
+Source: transformers' Qwen3NextForCausalLM, BambaForCausalLM, OlmoHybridForCausalLM and RecurrentGemmaForCausalLM
+and their configs.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,7 +20,7 @@ from seqloom.models.foreign.around import mlp_parts, read_around, top_parts, wit
 from seqloom.models.foreign.attention import FULL, Mixer, attention_parts, read_heads, shortest
 from seqloom.models.foreign.family import Foreign
 from seqloom.models.foreign.mamba import mamba2_parts, require_no_limits
-from seqloom.models.foreign.parts import Beside, Part, Rows, Same, Taps
+from seqloom.models.foreign.parts import Beside, Part, Rows, Same, Stacked, Taps, TapsBeside
 from seqloom.models.foreign.rope import rotary
 from seqloom.models.foreign.values import Values
 
@@ -96,6 +99,59 @@ def bamba(values: Values) -> Foreign:
     ]
     top = [part for part in top_parts(settings["tie"]) if part.ours != "norm.weight"]
     return _foreign(settings, kinds, mixers, parts, [*top, Same("norm.weight", "model.final_layernorm.weight")], around)
+
+
+def olmo_hybrid(values: Values) -> Foreign:
+    """A model of type olmo_hybrid; without `rope_parameters` its attention has no positions."""
+    has_angles = (values.optional("rope_parameters") or {}).get("rope_theta") is not None
+    position = rotary(values) if has_angles else {"kind": "none"}
+    settings = {**read_around(values, position), "norm_place": "by_mixer"}
+    dim, depth = settings["dim"], settings["depth"]
+    attention: Mixer = {
+        **read_heads(values, dim),
+        **{"bias": "all" if values.get("attention_bias", bool, False) else "none"},
+        **{"qk_norm": "all", "qk_norm_eps": settings["norm_eps"]},
+    }
+    heads = values.size("linear_num_key_heads", attention["heads"])
+    value_heads = values.size("linear_num_value_heads", attention["heads"])
+    width = values.size("linear_key_head_dim", int(0.75 * dim / heads))
+    value_width = values.size("linear_value_head_dim", 2 * width)
+    delta: Mixer = {
+        **{"kind": "gated_delta", "heads": heads, "value_heads": value_heads},
+        **{"key_width": width, "value_width": value_width, "kernel": values.size("linear_conv_kernel_dim", 4)},
+        **{"negative": values.get("linear_allow_neg_eigval", bool, True), "norm_eps": 1e-5},
+    }
+    values.ignore("linear_a_log_min", "linear_a_log_max", "linear_dt_min", "linear_dt_max", "linear_dt_init_floor")
+    kinds = values.optional("layer_types")
+    default = [FULL if layer % 4 == 3 else LINEAR for layer in range(depth)]
+    listed = default if kinds is None else values.name_list("layer_types", kinds, depth)
+    mixers = {FULL: attention, LINEAR: delta}
+    sizes = (heads * width, heads * width, value_heads * value_width)
+    parts = {
+        FULL: [*_norms("post_attention_layernorm", "post_feedforward_layernorm"), *attention_parts(attention, dim)],
+        LINEAR: [*_norms("attention_layer_norm", "feedforward_layer_norm"), *_separate_delta(sizes)],
+    }
+    top = top_parts(settings["tie"])
+    foreign = _foreign(settings, _check_layer_kinds(listed, mixers), mixers, parts, top, mlp_parts())
+    saved_again = {"post_attention_layernorm.weight": "feedforward_layer_norm.weight"}  # as transformers writes it
+    return replace(foreign, older=saved_again)
+
+
+def _norms(first: str, second: str) -> list[Part]:
+    """The two norms of a layer."""
+    return [Same("norm_1.weight", f"{first}.weight"), Same("norm_2.weight", f"{second}.weight")]
+
+
+def _separate_delta(sizes: tuple[int, int, int]) -> list[Part]:
+    """The gated delta rule with a matrix and a convolution for each projection, of `sizes` channels."""
+    theirs = "linear_attn"
+    names = {"w_a.weight": "a_proj.weight", "w_b.weight": "b_proj.weight", "w_g.weight": "g_proj.weight"}
+    names |= {"w_o.weight": "o_proj.weight", "w_a.bias": "dt_bias", "a_log": "A_log", "norm.weight": "o_norm.weight"}
+    return [
+        Stacked("mixer.w_qkv.weight", tuple(f"{theirs}.{letter}_proj.weight" for letter in "qkv"), sizes),
+        TapsBeside("mixer.conv.weight", tuple(f"{theirs}.{letter}_conv1d.weight" for letter in "qkv"), sizes),
+        *(Same(f"mixer.{ours}", f"{theirs}.{name}") for ours, name in names.items()),
+    ]
 
 
 def recurrent_gemma(values: Values) -> Foreign:
