@@ -135,7 +135,7 @@ class TranslatorConfig(TransformerConfig, ABC):
     def block(self, layer: int, shared: Mapping[str, nn.Module]) -> Block:
         """The self-mixer of a layer, with its norm."""
         mixer = self.mixer_of(layer, shared.get(self._shared_names[self.mixers[layer]]))
-        return self._arrangement(mixer, "none", None, self.dropout, self.new_norm)
+        return self._arrangement_of(layer)(mixer, "none", None, self.dropout, self.new_norm)
 
     @property
     @override
