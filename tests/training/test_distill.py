@@ -162,6 +162,14 @@ def test_the_first_stage_keeps_only_the_inputs_of_the_sublayers(teacher: Path, s
     loss.backward()
 
 
+@pytest.mark.slow
+def test_layers_that_are_computed_again_learn_the_same(teacher: Path, start: Path, tmp_path: Path) -> None:
+    whole = train(settings(teacher, start), tmp_path / "whole").model.state_dict()
+    again = train(settings(teacher, start, "recompute=layer"), tmp_path / "again").model.state_dict()
+    for name, weight in whole.items():
+        torch.testing.assert_close(again[name], weight, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

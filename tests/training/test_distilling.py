@@ -126,6 +126,9 @@ def test_distill_as_a_command(teacher: Path, tmp_path: Path, capsys: pytest.Capt
         (["--temperature", "0"], "temperature"),
         (["--held-out", "-1"], "held_out"),
         (["--seed", "-1"], "seed"),
+        (["--set", "training.precision=float7"], "precision"),
+        (["--set", "model.dim=3"], "a setting of the training here"),
+        (["--set", "training.batches=3"], "follows from the distillation"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_written(

@@ -38,6 +38,9 @@ def distill(
     temperature: Annotated[float, typer.Option(help="divisor of the logits that are compared")] = 1.0,
     seed: Annotated[int, typer.Option(help="of new weights")] = 0,
     held_out: Annotated[float, typer.Option(help="share of the text that is only scored")] = 0.05,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="a setting of the training, e.g. training.precision=bf16")
+    ] = None,
     baselines: Annotated[
         bool, typer.Option("--baselines", help="also train fresh mixers, and all weights anew, on as many tokens")
     ] = False,
@@ -48,7 +51,7 @@ def distill(
     First each new sublayer learns the output of attention on its input, then the streams after the layers, then the
     logits; last, every weight learns the text. Compared with the teacher, with the layers removed and with a window.
     """
-    from seqloom.cli.work.distill import count_tokens, plan_distillation, show_rows
+    from seqloom.cli.work.distill import count_tokens, plan_distillation, read_training, show_rows
     from seqloom.training.distilling import Distillation
     from seqloom.training.distilling import distill as run_distillation
 
@@ -65,6 +68,7 @@ def distill(
         temperature=temperature,
         seed=seed,
         held_out=held_out,
+        training=read_training(change or []),
     )
     if plan:
         print(plan_distillation(asked))

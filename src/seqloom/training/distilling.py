@@ -11,8 +11,8 @@ replaced layers removed, and with a window over the latest tokens in them.
 """
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, final
@@ -43,6 +43,8 @@ SHARES = {"sublayers": 0.3, "states": 0.05, "logits": 0.35}
 """of all batches; in those that are left every weight learns"""
 WINDOW = 64
 """tokens of the window that stands in for the replaced layers; half of a row where that is less"""
+OWN = frozenset({"batches", "batch", "lr", "seed", "objective", "begin", "stages"})
+"""settings of the training that follow from those of the distillation"""
 BASELINES = {"fresh": "fresh mixers, by the loss alone", "scratch": "all weights anew, by the loss alone"}
 """what is trained to compare with, by its folder"""
 
@@ -79,6 +81,13 @@ class Distillation:
     temperature: float = 1.0
     seed: int = 0
     held_out: float = 0.05
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """further settings of the training, such as {"precision": "bf16", "recompute": "layer"}"""
+
+    def __post_init__(self) -> None:
+        own = sorted(set(self.training) & OWN)
+        if own:
+            raise ValueError(f"training.{own[0]} follows from the distillation: leave it out of --set")
 
     @cached_property
     def config(self) -> TransformerConfig:
@@ -124,7 +133,9 @@ class Distillation:
             values["stages"] = [{"batches": self.batches, "context": self.context}]
         tokenizer = str(teacher.folder if teacher.is_foreign else teacher.tokenizer)
         data = {"source": self.data, "tokenizer": tokenizer, "vocab": None, "held_out": self.held_out}
-        return RunConfig.model_validate({"model": model, "data": data, "training": {**values, **training}})
+        return RunConfig.model_validate(
+            {"model": model, "data": data, "training": {**values, **self.training, **training}}
+        )
 
     def objective(self, distils: bool) -> dict[str, Any]:
         """The settings of the objective: its stages, or the loss alone."""

@@ -1,9 +1,12 @@
 """What `seqloom distill` prints: the plan of a distillation, and the table of what it gave."""
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 from seqloom.analysis.distill_plan import plan
 from seqloom.core.table import table
+from seqloom.core.yaml_text import parse_yaml
 from seqloom.models.kept import layers_to_replace
 from seqloom.models.swap import swapped_settings
 from seqloom.training.distilling import AUTO, SHARES, Distillation, Distilled
@@ -17,6 +20,18 @@ def count_tokens(text: str) -> int:
     if found is None:
         raise ValueError(f"--tokens is a number such as 20M, 500k or 100000, not {text[:30]!r}")
     return round(float(found[1]) * UNITS[found[2]])
+
+
+def read_training(changes: Sequence[str]) -> dict[str, Any]:
+    """The settings that `training.precision=bf16` and others name. ValueError for those of anything else."""
+    found = {}
+    for change in changes:
+        name, sign, text = change.partition("=")
+        section, _, setting = name.partition(".")
+        if not sign or section != "training" or not setting or "." in setting:
+            raise ValueError(f"--set is a setting of the training here, as training.precision=bf16, not {change!r}")
+        found[setting] = parse_yaml(text)
+    return found
 
 
 def plan_distillation(asked: Distillation) -> str:
