@@ -5,12 +5,13 @@ from typing import Any, final
 from torch import Tensor
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithPast
+from transformers.utils.generic import can_return_tuple
 
 from seqloom.core.model import require_streams
 from seqloom.core.model_config import ModelConfig
 from seqloom.hf.cache import kept_positions, layer_of, may_reuse, no_state, state_cache
 from seqloom.hf.generation import SeqloomGeneration
-from seqloom.hf.pretrained import require_ids
+from seqloom.hf.pretrained import refuse_outputs, require_ids
 
 KINDS = ("decoder", "universal")
 
@@ -24,6 +25,7 @@ class SeqloomForCausalLM(SeqloomGeneration):
         if settings.kind not in KINDS:
             raise ValueError(f"a model of kind {settings.kind} is none of {', '.join(KINDS)}: it has no causal wrapper")
 
+    @can_return_tuple  # type: ignore[untyped-decorator]  # transformers has no types for it
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -41,6 +43,7 @@ class SeqloomForCausalLM(SeqloomGeneration):
         With `use_cache`, by default where there are no labels and the mode is evaluation, the state after the last
         position is in `past_key_values`; a given cache continues.
         """
+        refuse_outputs(others)
         ids = require_ids(input_ids, inputs_embeds)
         if use_cache is None:
             use_cache = labels is None and not self.training

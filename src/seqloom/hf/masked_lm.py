@@ -4,10 +4,11 @@ from typing import Any, final
 
 from torch import Tensor
 from transformers.modeling_outputs import MaskedLMOutput
+from transformers.utils.generic import can_return_tuple
 
 from seqloom.core.model_config import ModelConfig
 from seqloom.hf.cache import kept_positions
-from seqloom.hf.pretrained import SeqloomPreTrainedModel, require_ids
+from seqloom.hf.pretrained import SeqloomPreTrainedModel, refuse_outputs, require_ids
 
 KINDS = ("encoder", "universal_encoder")
 
@@ -21,6 +22,7 @@ class SeqloomForMaskedLM(SeqloomPreTrainedModel):
         if settings.kind not in KINDS:
             raise ValueError(f"a model of kind {settings.kind} is none of {', '.join(KINDS)}: it fills in no masks")
 
+    @can_return_tuple  # type: ignore[untyped-decorator]  # transformers has no types for it
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -30,6 +32,7 @@ class SeqloomForMaskedLM(SeqloomPreTrainedModel):
         **others: Any,
     ) -> MaskedLMOutput:
         """Logits (B, T, W), and the mean loss in nats of the labels that are not -100."""
+        refuse_outputs(others)
         ids = require_ids(input_ids, inputs_embeds)
         keep = kept_positions(attention_mask, ids.shape[1], padded_right=True)
         x, extras = self.model.features_with_extras(ids, keep)

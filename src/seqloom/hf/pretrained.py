@@ -109,3 +109,10 @@ def require_ids(input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tenso
     if input_ids is None:
         raise ValueError("input_ids are missing")
     return input_ids
+
+
+def refuse_outputs(others: dict[str, Any]) -> None:
+    """Raises ValueError for outputs that the models do not give, which would be missing without a word."""
+    for name in ("output_hidden_states", "output_attentions"):
+        if others.get(name):
+            raise ValueError(f"{name} is not built: model.exits of seqloom gives the stream after each layer")

@@ -9,11 +9,12 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
+from transformers.utils.generic import can_return_tuple
 
 from seqloom.core.model_config import ModelConfig
 from seqloom.hf.cache import StateLayer, kept_positions, layer_of, may_reuse
 from seqloom.hf.generation import SeqloomGeneration
-from seqloom.hf.pretrained import require_ids
+from seqloom.hf.pretrained import refuse_outputs, require_ids
 from seqloom.models.translator import Translator
 
 KINDS = ("seq2seq", "universal_seq2seq")
@@ -61,6 +62,7 @@ class SeqloomForSeq2SeqLM(SeqloomGeneration):
             raise ValueError("targets begin with a token: wrap the model with decoder_start_token_id")
         return pad(labels.clamp(min=0)[:, :-1], (1, 0), value=start)
 
+    @can_return_tuple  # type: ignore[untyped-decorator]  # transformers has no types for it
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -79,6 +81,7 @@ class SeqloomForSeq2SeqLM(SeqloomGeneration):
         The source is `input_ids`, or `encoder_outputs` where it is read already; padding is 0 in `attention_mask`.
         Without `decoder_input_ids` the target is that of the labels. A given cache continues.
         """
+        refuse_outputs(others)
         if decoder_input_ids is None:
             if labels is None:
                 raise ValueError("a target is missing: give decoder_input_ids or labels")

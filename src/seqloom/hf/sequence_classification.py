@@ -4,10 +4,11 @@ from typing import Any, final
 
 from torch import Tensor, nn
 from transformers.modeling_outputs import SequenceClassifierOutput
+from transformers.utils.generic import can_return_tuple
 
 from seqloom.core.model_config import ModelConfig
 from seqloom.hf.cache import kept_positions
-from seqloom.hf.pretrained import SeqloomPreTrainedModel, require_ids
+from seqloom.hf.pretrained import SeqloomPreTrainedModel, refuse_outputs, require_ids
 from seqloom.models.classifier import Classifier
 
 
@@ -20,6 +21,7 @@ class SeqloomForSequenceClassification(SeqloomPreTrainedModel):
         if settings.kind != "classifier":
             raise ValueError(f"a model of kind {settings.kind} has no labels: use one of model.kind=classifier")
 
+    @can_return_tuple  # type: ignore[untyped-decorator]  # transformers has no types for it
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -30,6 +32,7 @@ class SeqloomForSequenceClassification(SeqloomPreTrainedModel):
         **others: Any,
     ) -> SequenceClassifierOutput:
         """Logits (B, L) of L labels, and the mean cross-entropy in nats; `token_type_ids` are 1 in a second text."""
+        refuse_outputs(others)
         assert isinstance(self.model, Classifier)
         ids = require_ids(input_ids, inputs_embeds)
         keep = kept_positions(attention_mask, ids.shape[1], padded_right=True)
