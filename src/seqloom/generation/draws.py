@@ -51,7 +51,8 @@ def tokens(
     """
     check_prompts(model, prompts)
     sampling = require_sampling(Sampling() if sampling is None else sampling)
-    require_neighbors(neighbors)
+    if neighbors is not None:
+        require_neighbors(neighbors)
     if exiting is not None and not isinstance(exiting, Exiting):
         raise TypeError(f"exiting is a seqloom.generation.exits.Exiting, not {describe_value(exiting)}")
     if exiting is not None and compile:

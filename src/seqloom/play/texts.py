@@ -40,7 +40,11 @@ class Texts:
             future = self._engine.submit(name, count, build, self._listen)
         except Full:
             raise Refused("as many texts are written as there may be: ask again later", 429, retry=1) from None
-        accepted = await answer_of(future)
+        try:
+            accepted = await answer_of(future)
+        except asyncio.CancelledError:  # the client has gone, and the texts may be accepted after that
+            future.add_done_callback(_cancel_accepted)
+            raise
         self.requests += accepted
 
     async def changes(self) -> AsyncIterator[Change]:
@@ -55,6 +59,13 @@ class Texts:
     def _listen(self, request: Request) -> None:
         change = (request, len(request.tokens), request.end is not None)
         self._loop.call_soon_threadsafe(self._changes.put_nowait, change)
+
+
+def _cancel_accepted(future: "Future[Sequence[Request]]") -> None:
+    """Cancels the texts that were accepted when nobody waited for them any more."""
+    if not future.cancelled() and future.exception() is None:
+        for request in future.result():
+            request.cancel()
 
 
 async def answer_of(future: "Future[T]") -> T:
