@@ -15,5 +15,5 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("attention-heads=4", "he", "gated_delta", "mamba", "gru"):
         assert f"\n{name} " in output.out
     assert "Observed once" in output.out
-    assert "After 8,192 tokens the fastest next token is that of" in output.out
+    assert "After 8,192 tokens, of models with that context, the next token takes and the state holds: " in output.out
     assert re.search(r"logits of reading the whole text, within \d\.\de-0[5-7]", output.out)
