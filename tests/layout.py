@@ -106,7 +106,7 @@ ELSEWHERE = {
     "models/test_spalm": "core/lookup",
     "models/test_swap": "analysis/swap_plan cli/swap cli/work/swap",
     "models/test_tensors": "core/layered",
-    "models/test_token_checks": "core/guards core/autocast",
+    "models/test_token_checks": "core/guards",
     "models/test_universal": "models/halting core/model",
     "models/test_universal_seq2seq": "models/source_block",
     "ops/test_backends": "ops/__init__",
