@@ -33,6 +33,6 @@ def toeplitz(x: Tensor, w: Tensor) -> Tensor:
     lag = position[:, None] - position
     matrix = torch.where((lag >= 0) & (lag < len(w)), w[lag.clamp(0, len(w) - 1)], 0.0)
     matrix = matrix.to(x.dtype)
-    if onednn.faster() and not torch.compiler.is_compiling() and onednn.supports(x, matrix, None):
+    if not torch.compiler.is_compiling() and onednn.faster() and onednn.supports(x, matrix, None):
         return conv1d(x, matrix[:, :, None])  # the same product with time as channels, which a faster library computes
     return matrix @ x
