@@ -28,6 +28,11 @@ COMMON = {
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "gated_deltanet": ("GatedDeltaNet", {"num_heads": 2, "head_dim": 5, "expand_v": 2.0, "allow_neg_eigval": True}),
     "gated_deltanet, grouped": ("GatedDeltaNet", {"num_heads": 2, "num_v_heads": 4, "head_dim": 4, "expand_v": 1.5}),
+    "gated_deltanet, attention in the second layer": (
+        "GatedDeltaNet",
+        {"num_heads": 2, "head_dim": 5}
+        | {"attn": {"layers": [1], "num_heads": 4, "num_kv_heads": 2, "qkv_bias": True, "window_size": 4}},
+    ),
     "gla": ("GLA", {"num_heads": 2}),
     "delta_net": ("DeltaNet", {"num_heads": 3, "conv_size": 3}),
     "kda": ("KDA", {"num_heads": 3, "head_dim": 8}),
@@ -136,6 +141,14 @@ def shift(x: Tensor, *rest: Any, **others: Any) -> tuple[Tensor, None]:
     return F.pad(x, (0, 0, 1, -1)) - x, None
 
 
+def attend(q: Tensor, k: Tensor, v: Tensor, causal: bool, window_size: tuple[int, int]) -> Tensor:
+    k, v = (x.repeat_interleave(q.shape[2] // k.shape[2], 2) for x in (k, v))
+    distance = torch.arange(q.shape[1])[:, None] - torch.arange(q.shape[1])
+    seen = (distance >= 0) & ((distance <= window_size[0]) if window_size[0] >= 0 else True)
+    scores = torch.einsum("bthd,bshd->bhts", q, k) * q.shape[-1] ** -0.5
+    return torch.einsum("bhts,bshd->bthd", scores.masked_fill(~seen, float("-inf")).softmax(-1), v)
+
+
 class Widened:
     """torch, whose float32 is float64."""
 
@@ -170,6 +183,7 @@ def replace_kernels() -> None:
     retention.fused_recurrent_retention = retention_rule
     module("fla.models.hgrn2.modeling_hgrn2").torch = Widened()
     module("fla.layers.mamba2").torch = module("fla.models.mamba2.modeling_mamba2").torch = Widened()
+    module("fla.layers.attn").flash_attn_func = attend
     rwkv = layers["rwkv7"]
     rwkv.fused_mul_recurrent_rwkv7, rwkv.token_shift = rwkv7_rule, shift
     module("fla.models.rwkv7.modeling_rwkv7").token_shift = shift

@@ -50,6 +50,7 @@ def test_it_is_written_back(name: str, tmp_path: Path) -> None:
     ("name", "changes", "message"),
     [
         ("gated_deltanet", {"attn": {"layers": [1]}}, "attn=.* is not built"),
+        ("hgrn2", {"attn": {"layers": [1], "num_heads": 2}}, "attn=.* is not built"),
         ("gated_deltanet", {"use_gate": False}, "use_gate=False is not built"),
         ("gla", {"feature_map": "relu"}, "feature_map='relu' is not built"),
         ("kda", {"safe_gate": True}, "safe_gate=True is not built"),

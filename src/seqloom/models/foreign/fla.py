@@ -1,4 +1,4 @@
-"""Models of flash-linear-attention whose layers are a mixer and SwiGLU, each after an RMS norm.
+"""Models of flash-linear-attention whose layers are a mixer and SwiGLU, each after an RMS norm; some may be attention.
 
     gated_deltanet · delta_net · kda · gla · retnet · hgrn2
 
@@ -11,9 +11,9 @@ from math import ceil
 from typing import Any
 
 from seqloom.models.foreign.around import mlp_parts, read_sizes
-from seqloom.models.foreign.attention import Mixer
+from seqloom.models.foreign.attention import Mixer, attention_parts, shortest
 from seqloom.models.foreign.family import Foreign
-from seqloom.models.foreign.parts import Part, Same, Stacked, TapsBeside, of_layers
+from seqloom.models.foreign.parts import Part, Same, Stacked, TapsBeside
 from seqloom.models.foreign.values import Values
 
 KERNELS = (
@@ -135,6 +135,7 @@ def hgrn2(values: Values) -> Foreign:
         *_projection_matrices({"w_q": "q_proj", "w_f": "f_proj", "w_i": "i_proj", "w_o": "o_proj"}),
         *_named_parameters({"norm.weight": "g_norm.weight"}),
     ]
+    values.require("attn", None)  # bounds count all layers
     foreign = _model(values, {"kind": "hgrn2", "heads": heads}, parts, eps)
     if foreign.settings["depth"] == 1:
         raise ValueError("lower bounds of one layer are not built")
@@ -182,8 +183,8 @@ def _model(values: Values, mixer: Mixer, parts: list[Part], eps: float, ratio: i
     sizes = read_sizes(values)
     dim, depth = sizes["dim"], sizes["depth"]
     values.require("hidden_act", "swish", default="swish")
-    values.require("attn", None)  # attention in some layers
     values.ignore(*KERNELS)
+    attention = _attention_in_some(values.optional("attn"), dim)
     hidden = int(dim * (values.optional("hidden_ratio") or ratio) * 2 / 3)
     tied = values.get("tie_word_embeddings", bool, False)
     settings: dict[str, Any] = {
@@ -197,21 +198,33 @@ def _model(values: Values, mixer: Mixer, parts: list[Part], eps: float, ratio: i
         "glu": True,
         "ffn_bias": False,
         "tie": tied,
-        "mixer": mixer,
+        "mixer": shortest([attention.get(layer, mixer) for layer in range(depth)]),
     }
-    layer = [
-        Same("norm_1.weight", "attn_norm.weight"),
-        Same("norm_2.weight", "mlp_norm.weight"),
-        *parts,
-        *mlp_parts(),
-    ]
+    around = [Same("norm_1.weight", "attn_norm.weight"), Same("norm_2.weight", "mlp_norm.weight"), *mlp_parts()]
     top: list[Part] = [
         Same("token.weight", "model.embeddings.weight"),
         Same("norm.weight", "model.norm.weight"),
         *([] if tied else [Same("head.weight", "lm_head.weight")]),
     ]
-    return Foreign(
-        settings,
-        top + of_layers(layer, "layers.{}.", "model.layers.{}.", depth),
-        without_weights=r"lm_head\.weight" if tied else r"$^",
-    )
+    for layer in range(depth):
+        own = attention_parts(attention[layer], dim, "attn") if layer in attention else parts
+        top += [part.under(f"layers.{layer}.", f"model.layers.{layer}.") for part in (*around, *own)]
+    return Foreign(settings, top, without_weights=r"lm_head\.weight" if tied else r"$^")
+
+
+def _attention_in_some(given: Any, dim: int) -> dict[int, Mixer]:
+    """The attention of the layers that have it, by their number. ValueError for several kinds of it."""
+    if given is None:
+        return {}
+    known = {"layers", "num_heads", "num_kv_heads", "qkv_bias", "window_size", "rope_theta"}
+    if not isinstance(given, dict) or not given.keys() <= known or not {"layers", "num_heads"} <= given.keys():
+        raise ValueError(f"attn={given!r} is not built: one kind of attention is, of {', '.join(sorted(known))}")
+    heads = int(given["num_heads"])
+    mixer: Mixer = {
+        **{"kind": "attention", "heads": heads, "kv_heads": int(given.get("num_kv_heads") or heads)},
+        **{"bias": "qkv" if given.get("qkv_bias") else "none"},
+        **{"position": {"kind": "rotary", "base": float(given.get("rope_theta", 10000.0))}},
+    }
+    if given.get("window_size") is not None:
+        mixer["window"] = int(given["window_size"])
+    return {int(layer): mixer for layer in given["layers"]}
