@@ -17,7 +17,7 @@ from seqloom.mixers import kinds
 from seqloom.models.decoder import Decoder
 from tests.kinds import CAUSAL
 
-NAMES = ["decoder", "distill", "generate", "list_mixers", "load", "mixer", "save", "swap"]
+NAMES = ["decoder", "distill", "generate", "list_mixers", "load", "mixer", "quantize", "save", "swap"]
 
 
 @pytest.fixture(scope="module")

@@ -93,7 +93,7 @@ def test_equal_groups_are_plain_heads() -> None:
         ({"kv_heads": 3}, "heads 4 are not divisible by kv_heads 3: choose from 1, 2, 4"),
         ({"kv_heads": 0}, "kv_heads: input should be greater than or equal to 1, not 0"),
         ({"window": 0}, "window: input should be greater than or equal to 1, not 0"),
-        ({"bias": "some"}, "bias: input should be 'none', 'qkv' or 'all', not 'some'"),
+        ({"bias": "some"}, "bias: input should be 'none', 'qkv', 'out' or 'all', not 'some'"),
     ],
 )
 def test_arguments_of_attention_that_do_not_fit(settings: dict[str, Any], words: str) -> None:
