@@ -1,7 +1,9 @@
 """Completions in OpenAI's form, by the official client and by hand; what the page asks for; texts that are left."""
 
+import asyncio
 import json
 import time
+from concurrent.futures import Future
 from typing import Any
 
 import httpx
@@ -10,7 +12,11 @@ import pytest
 import torch
 
 import seqloom
+from seqloom.core.model import Model
 from seqloom.evaluation.surprise import surprise
+from seqloom.generation.requests import Request
+from seqloom.generation.sample import Sampling
+from seqloom.play.texts import Texts, _cancel_accepted
 from tests.play.conftest import Served
 
 
@@ -182,3 +188,45 @@ def test_curl_like_text(served: Served) -> None:
     ).json()
     assert answer["object"] == "text_completion"
     assert answer["choices"][0]["finish_reason"] in ("length", "stop")
+
+
+def test_a_client_that_goes_while_its_model_is_loaded(served: Served) -> None:
+    """Its texts are accepted when nobody waits for them any more, and then cancelled."""
+
+    async def leave() -> None:
+        async with Texts(served.engine) as texts:
+            blocked = served.engine.call("runs/gru", lambda model: time.sleep(0.3))
+            slow = await asyncio.to_thread(_wait_until_running, blocked)
+            asking = asyncio.create_task(texts.add("runs/endless", 1, _endless))
+            await asyncio.sleep(0.01)
+            asking.cancel()
+            assert slow
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+
+    asyncio.run(leave())
+    until = time.monotonic() + 30
+    while served.engine._asked and time.monotonic() < until:
+        time.sleep(0.05)
+    assert served.engine._asked == 0
+
+
+def _endless(model: Model) -> list[Request]:
+    return [Request([1, 2], 16_000, Sampling())]
+
+
+def _wait_until_running(future: Future[None]) -> bool:
+    while not future.running() and not future.done():
+        time.sleep(0.001)
+    return True
+
+
+def test_who_is_accepted_after_that_is_cancelled() -> None:
+    accepted: Future[list[Request]] = Future()
+    request = Request([1], 5, Sampling())
+    accepted.set_result([request])
+    _cancel_accepted(accepted)
+    assert request.cancelled
+    failed: Future[list[Request]] = Future()
+    failed.set_exception(ValueError("no"))
+    _cancel_accepted(failed)

@@ -61,7 +61,7 @@ class Texts:
         self._loop.call_soon_threadsafe(self._changes.put_nowait, change)
 
 
-def _cancel_accepted(future: "Future[Sequence[Request]]") -> None:
+def _cancel_accepted(future: "Future[Any]") -> None:
     """Cancels the texts that were accepted when nobody waited for them any more."""
     if not future.cancelled() and future.exception() is None:
         for request in future.result():
