@@ -17,7 +17,7 @@ from seqloom.layers.linear import Linear
 def quantize(model: Model) -> Model:
     """A copy for inference whose linear layers are in int8; the copy shares all other weights with the model.
 
-    Products are rounded to about 1% (docs/hf.md has the loss that this costs). TypeError unless it is a model of
+    Outputs of a product are off by about 1%; benchmarks/int8.py measures the loss that this costs. TypeError unless it is a model of
     seqloom; ValueError for one that reads more than ids, and where no layer can be rounded.
     """
     require_model(model)
