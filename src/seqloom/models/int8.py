@@ -17,8 +17,8 @@ from seqloom.layers.linear import Linear
 def quantize(model: Model) -> Model:
     """A copy for inference whose linear layers are in int8; the copy shares all other weights with the model.
 
-    Outputs of a product are off by about 1%; benchmarks/int8.py measures the loss that this costs. TypeError unless it is a model of
-    seqloom; ValueError for one that reads more than ids, and where no layer can be rounded.
+    Outputs of a product are off by about 1%; benchmarks/int8.py measures the loss that this costs. TypeError unless it
+    is a model of seqloom; ValueError for one that reads more than ids, and where no layer can be rounded.
     """
     require_model(model)
     if is_int8(model):
