@@ -36,7 +36,7 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 
 @final
-class AdaptedLinear(PeftLinear):
+class AdaptedLinear(PeftLinear):  # type: ignore[misc]  # peft is an extra
     """A linear layer whose weight is that of its base and the change of its adapter."""
 
     @property
