@@ -162,7 +162,7 @@ ELSEWHERE = {
     "training/test_refusals": "training/drift",
     "training/test_routing": "core/roles",
     "training/test_rows": "training/train",
-    "training/test_sharding": "training/divided",
+    "training/test_sharding": "core/divided",
     "training/test_spalm_runs": "retrieval/building retrieval/lookup training/neighbors",
     "training/test_stages": "training/preparation",
     "training/test_step": "training/capturable",

@@ -9,9 +9,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from seqloom.core.divided import any_divided, part, whole
 from seqloom.mixers import kinds
 from seqloom.training.distributed import join_group
-from seqloom.training.divided import any_divided, part, whole
 from seqloom.training.optimizers import optimizer
 from seqloom.training.preparation import learner_of, prepare_run
 from seqloom.training.settings import resolve

@@ -23,9 +23,9 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from seqloom.core import launch
+from seqloom.core.divided import whole
 from seqloom.training.attempt import agree_on_attempt
 from seqloom.training.config import RunConfig, TrainConfig
-from seqloom.training.divided import whole
 from seqloom.training.group import Group
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seqloom.core.divided import like
 from seqloom.core.model import Model
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.progress import Say
@@ -18,7 +19,6 @@ from seqloom.runs.checkpoint import Checkpoint, peek
 from seqloom.runs.code import changed_kinds, changed_words, codes, of_meta
 from seqloom.runs.layout import find_run
 from seqloom.runs.model import config_of
-from seqloom.training.divided import like
 
 OF_TOKENS = frozenset({"token.weight", "head.weight", "head.bias"})
 """weights with a row for each token"""

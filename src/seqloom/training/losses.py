@@ -6,8 +6,8 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from seqloom.core.divided import part
 from seqloom.core.model import Model
-from seqloom.training.divided import part
 from seqloom.training.group import Group
 
 

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.optim import Muon
 
-from seqloom.training.divided import like, whole
+from seqloom.core.divided import like, whole
 
 
 @torch.no_grad()

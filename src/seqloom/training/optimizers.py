@@ -20,9 +20,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Muon
 
+from seqloom.core.divided import any_divided, like
 from seqloom.core.roles import roles
 from seqloom.training.config import TrainConfig
-from seqloom.training.divided import any_divided, like
 from seqloom.training.muon import update_divided, update_on_device
 
 _MEMORY: dict[type[torch.optim.Optimizer], frozenset[str]] = {

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, final
 
+from seqloom.core.divided import gather, like_each
 from seqloom.core.objective import Batch, Row
 from seqloom.core.progress import Advance, Say
 from seqloom.core.recording import takes_graphs
@@ -20,7 +21,6 @@ from seqloom.training.compilable import COMPILED, why_uncompiled
 from seqloom.training.config import RunConfig
 from seqloom.training.counting import Counting
 from seqloom.training.distributed import Unwritten, digest
-from seqloom.training.divided import gather, like_each
 from seqloom.training.drift import backends_of, require_undrifted, surroundings, threads_of
 from seqloom.training.group import Group
 from seqloom.training.initial_weights import copy_weights

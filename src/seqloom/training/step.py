@@ -13,13 +13,13 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from seqloom.core.divided import any_divided, whole
 from seqloom.core.extras import add_statistics
 from seqloom.core.graphs import without_reading
 from seqloom.core.mixer import Mixer
 from seqloom.core.objective import Batch, Carried, Objective, Pass
 from seqloom.training.compilable import why_uncompiled
 from seqloom.training.config import TrainConfig
-from seqloom.training.divided import any_divided, whole
 from seqloom.training.group import Group
 from seqloom.training.losses import Losses
 from seqloom.training.optimizers import Optimizer

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, sigmoid
+from seqloom.core.divided import whole
 from seqloom.core.extras import Extras
 from seqloom.core.layer import Layer
 from seqloom.core.mixer_config import MixerConfig, register
@@ -86,7 +87,7 @@ class AdaptiveSpan(CachedHeads, CachingMixer):
         assert self.max_slots is not None
         if self.extent is None or torch.compiler.is_compiling() or self.extent.is_meta:
             return self.max_slots
-        largest = max(min(max(extent, 0.0), 1.0) for extent in self.extent.tolist())
+        largest = max(min(max(extent, 0.0), 1.0) for extent in whole(self.extent).tolist())
         return min(self.max_slots, self.settings.ramp + math.ceil(self.longest * largest))
 
     @override
