@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 import torch
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import softplus
@@ -132,7 +133,9 @@ class DeltaHeads(PackedMixer, ABC):
         y, S = self.apply_rule(x, qkv, state["S"] if state else None, lengths)
         return self.w_o(self.norm(y, self.gate(x))), {**window, "S": S}
 
-    def apply_rule(self, x: Stream, qkv: Stream, S: Tensor | None, lengths: Lengths | None) -> tuple[Tensor, Tensor]:
+    def apply_rule(
+        self, x: Stream, qkv: Float[Tensor, "B T C"], S: Tensor | None, lengths: Lengths | None
+    ) -> tuple[Tensor, Tensor]:
         """The outputs y (B, H', T, V) of the heads, and the state after them."""
         g, strength = self.log_decay(x), self.strength(x)
         return gated_delta(qkv, g, strength, S, heads=self.heads, K=self.K, lengths=lengths)

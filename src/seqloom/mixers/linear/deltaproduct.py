@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from typing import ClassVar, Literal, final
 
 import torch
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 from typing_extensions import override
@@ -70,7 +71,9 @@ class DeltaProduct(DeltaHeads):
         return None if self.w_g is None else self.w_g(x)
 
     @override
-    def apply_rule(self, x: Stream, qkv: Stream, S: Tensor | None, lengths: Lengths | None) -> tuple[Tensor, Tensor]:
+    def apply_rule(
+        self, x: Stream, qkv: Float[Tensor, "B T C"], S: Tensor | None, lengths: Lengths | None
+    ) -> tuple[Tensor, Tensor]:
         q, k, v = qkv.split(self.sizes, -1)
         q = unit(q.unflatten(-1, (self.heads, self.K))).transpose(1, 2) / self.K**0.5
         k = unit(k.unflatten(-1, (self.steps, self.heads, self.K))).permute(0, 3, 1, 2, 4)  # (B, H, T, n, K)

@@ -23,6 +23,7 @@ from collections.abc import Iterable
 from typing import ClassVar, Literal, final
 
 import torch
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 from typing_extensions import override
@@ -49,7 +50,9 @@ class GatedDelta2(DeltaChannels):
         self.w_w = Linear(dim, dim, bias=False)
 
     @override
-    def apply_rule(self, x: Stream, qkv: Stream, S: Tensor | None, lengths: Lengths | None) -> tuple[Tensor, Tensor]:
+    def apply_rule(
+        self, x: Stream, qkv: Float[Tensor, "B T C"], S: Tensor | None, lengths: Lengths | None
+    ) -> tuple[Tensor, Tensor]:
         q, k, v = qkv.unflatten(-1, (3, self.heads, self.K)).transpose(1, 3).unbind(2)
         q, k = unit(q) / self.K**0.5, unit(k)
         g = self.log_decay(x)
