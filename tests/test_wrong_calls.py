@@ -337,6 +337,7 @@ def test_every_public_function_is_in_the_table() -> None:
             "check_exits",
             "end_pass",
             "exit_output",
+            "extend_loss",
             "extra_cost",
             "head_input",
             "loss_of",

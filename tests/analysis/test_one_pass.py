@@ -8,6 +8,7 @@ from seqloom.analysis.count import count
 from seqloom.ops import backends
 from seqloom.ops.fused import gated_decay, gated_norm, small_blocks
 from seqloom.ops.fused.short_convolution import convolve
+from seqloom.ops.recurrence import gru
 from seqloom.ops.recurrence.slstm import slstm
 from tests.ops.needing import needs_native
 
@@ -23,6 +24,7 @@ CASES = {
     "small_blocks": lambda: small_blocks.products(ones(2, 3, 8), ones(2, 4, 4)),
     "gated_norm": lambda: gated_norm.normalize(ones(2, 3, 4, 5), ones(2, 3, 20), ones(5), 0.1, "silu"),
     "gated_decay": lambda: gated_decay.gate_decay(ones(2, 3, 8), ones(2, 4, 8), ones(2, 8), ones(8), False),
+    "recurrence": lambda: gru(ones(2, 3, 4), ones(24, 4), ones(24), ones(24, 8)),
     "slstm": lambda: slstm(ones(2, 3, 2, 16), ones(2, 4, 16), ones(2, 16)),
 }
 

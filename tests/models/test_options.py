@@ -290,8 +290,10 @@ def test_it_is_one_graph(name: str) -> None:
     model = decoder("attention", **OPTIONS[name]).requires_grad_(False)
     text, keep = ids(2, 5), torch.tensor([[True] * 5, [False, True, True, False, True]])
     read = Verbs(model)
-    expected, (pieces, token, _) = read(text, keep, model.start(2))
-    actual, (again, next_token, _) = torch.compile(read, fullgraph=True, backend="eager")(text, keep, model.start(2))
+    expected, (pieces, token, _) = read(text, keep, model.start(2, capacity=8))
+    actual, (again, next_token, _) = torch.compile(read, fullgraph=True, backend="eager")(
+        text, keep, model.start(2, capacity=8)
+    )
     for one, other in ((actual, expected), (again, pieces), (next_token, token)):
         near(one, other)
     exported = torch.export.export(model, (text,), strict=False).module()

@@ -1,11 +1,22 @@
 """The prices of our fused operators in C, forward, as their equations have them."""
 
+from collections.abc import Callable
+from functools import partial
+
 from seqloom.analysis.pointwise import Call, Rule, times
 from seqloom.core.cost import Cost, Span, gate, linear, rootnorm, sigmoid
 from seqloom.ops.fused.gated_decay.reference import price as gates_price
 from seqloom.ops.fused.short_convolution.reference import price as convolution_price
 from seqloom.ops.fused.small_blocks.reference import price as blocks_price
+from seqloom.ops.recurrence.reference import elman_price, gru_price, lstm_price
 from seqloom.ops.recurrence.slstm.reference import price as cell_price
+
+CELLS: dict[str, Callable[[int, int], Cost]] = {
+    "elman": elman_price,
+    "lstm": lstm_price,
+    "gru": partial(gru_price, reset_after=False),
+    "gru_after": partial(gru_price, reset_after=True),
+}
 
 
 def _plain(price: Cost) -> Cost:
@@ -50,10 +61,18 @@ def slstm(call: Call) -> Cost:
     return _plain(cell_price(rows, H * K)) + Cost(mul=rows * H * K * G, add=rows * H * K * G)
 
 
+def recurrence(call: Call) -> Cost:
+    """A cell over all tokens, with the product of its state's matrix (gates, N)."""
+    a, w = call.args[:2]
+    rows, (gates, N) = a.shape[0] * a.shape[1], w.shape
+    return _plain(CELLS[call.args[5]](rows, N) + linear(rows, N, gates))
+
+
 RULES: dict[str, Rule] = {
     "short_convolution_forward": short_convolution,
     "gated_norm_forward": head_norm,
     "small_blocks_forward": small_blocks,
     "gated_decay_forward": gated_decay,
     "slstm_forward": slstm,
+    "recurrence_forward": recurrence,
 }

@@ -102,6 +102,10 @@ class Model(nn.Module, ABC):
         wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
         return cross_entropy(wide.flatten(0, 1), targets.flatten()), extras
 
+    def extend_loss(self, ids: Ids, targets: Ids, state: ModelState) -> tuple[Float[Tensor, ""], ModelState, Extras]:
+        """As `loss_with_extras`, of a piece (B, T) that follows `state`, and the state after it."""
+        self._lacks("be trained in pieces")
+
     def features(self, ids: Ids, keep: Keep | None = None) -> Stream:
         """The stream (B, T, D) after the last layer: what `logits` reads."""
         self._lacks("give features")

@@ -96,6 +96,11 @@ class CausalTransformer(Transformer, ABC):
         return self.logits(x, keep), state, extras
 
     @override
+    def extend_loss(self, ids: Ids, targets: Ids, state: ModelState) -> tuple[Float[Tensor, ""], ModelState, Extras]:
+        x, state, extras = self.read_with_extras(ids, state)
+        return self.loss_of(x, targets), state, extras
+
+    @override
     def read(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Stream, ModelState]:
         """As `extend`, up to the features (B, T, D): for callers that need the logits of few positions."""
         x, state, _ = self.read_with_extras(ids, state, keep)

@@ -16,11 +16,11 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from seqloom.core.extras import Extras, weight_extras
+from seqloom.core.layered import LayeredConfig
 from seqloom.core.model import Model, require_streams
 from seqloom.core.row_draws import Piece, read_piece
 from seqloom.core.shapes import Ids
 from seqloom.core.state import ModelState
-from seqloom.models.decoder import CausalTransformer
 from seqloom.ops.backends import checkpoint_contexts
 
 KEPT = {"grows": "grows with the text", "window": "is as long as its window"}
@@ -30,9 +30,10 @@ KEPT = {"grows": "grows with the text", "window": "is as long as its window"}
 def require_pieces(model: Model) -> None:
     """Raises ValueError, which names the reason, where reading in pieces would not save memory, or is not built."""
     require_streams(model, "be trained with training.pieces")
-    if not isinstance(model, CausalTransformer) or model.config.looks_up:
-        raise ValueError(f"model.kind={model.config.kind} is not read in pieces: leave training.pieces out")
-    for mixer, settings in zip(model.mixers, model.config.mixers, strict=False):
+    config = model.config
+    if not isinstance(config, LayeredConfig) or config.looks_up or model.traits.translates:
+        raise ValueError(f"model.kind={config.kind} is not read in pieces: leave training.pieces out")
+    for mixer, settings in zip(model.mixers, config.mixers, strict=False):
         if mixer.traits.state in KEPT:
             raise ValueError(
                 f"training.pieces would take more memory, not less: the state of model.mixer.kind={settings.kind} "
@@ -44,7 +45,7 @@ def require_pieces(model: Model) -> None:
 class InPieces:
     """A model as an objective calls it: `loss_with_extras` reads the rows in `pieces` pieces."""
 
-    def __init__(self, model: CausalTransformer, pieces: int) -> None:
+    def __init__(self, model: Model, pieces: int) -> None:
         self.model = model
         self.pieces = pieces
 
@@ -72,5 +73,4 @@ class InPieces:
     def _read(self, ids: Tensor, targets: Tensor, state: ModelState, place: Piece) -> tuple[Tensor, ModelState, Extras]:
         """The mean loss of a piece that follows `state`, the state after it, and the extras."""
         with read_piece(self.model, place):
-            x, state, extras = self.model.read_with_extras(ids, state)
-            return self.model.loss_of(x, targets), state, extras
+            return self.model.extend_loss(ids, targets, state)
