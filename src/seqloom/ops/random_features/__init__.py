@@ -121,9 +121,8 @@ def positive_whole(
 
 def _example(draw: Draw, B: int, T: int) -> Tensor:
     q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
-    w = (
-        torch.linspace(-3, 3, 3 * CHANNELS, dtype=q.dtype, device=q.device).sin().view(4, 3, CHANNELS // 4)
-    )  # a constant
+    numbers = torch.linspace(-3, 3, 3 * CHANNELS, dtype=q.dtype, device=q.device)
+    w = numbers.sin().view(4, 3, CHANNELS // 4)  # directions, which have no gradient
     q_features, k_features, log_decay, _ = along(q, k, w, "hyperbolic")
     return average(q_features, k_features, v, log_decay)[0]  # the features' common factors cancel in the average
 
