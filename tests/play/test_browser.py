@@ -84,16 +84,6 @@ def test_two_models_side_by_side(tab: Any, served: Served) -> None:
     assert "--max-tokens 40" in command
 
 
-def test_a_text_is_stopped(tab: Any) -> None:
-    choose(tab, "runs/endless")
-    tab.fill("#max_tokens", "4000")
-    tab.click("#go")
-    tab.wait_for_selector(".text span:not(.prompt)")
-    tab.click("#halt")
-    wait_for(tab, "#write-status", "stopped")
-    assert tab.locator("#halt").is_disabled()
-
-
 def test_a_model_that_is_damaged_and_help(tab: Any) -> None:
     choose(tab, "runs/damaged")
     tab.get_by_role("button", name="What is Temperature?").click()
