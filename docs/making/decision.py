@@ -76,7 +76,7 @@ def _mixer(name: str, difference: Difference, recall: Recall) -> dict[str, str]:
     right, peer = recall.get(name), recall.get(RECALLED)
     return {
         "name": name,
-        "loss": f"{difference.estimate.format_signed}, {difference.word}",
+        "loss": f"{difference.estimate.signed_text}, {difference.word}",
         "step": _times(newest(rows("extractors"), name, STEP), "ratio_median"),
         "token": _times(newest(rows("tokens"), name, TOKEN), "ratio_to_attention_32"),
         "recall": "not measured" if right is None or peer is None else f"{right:.0%} (attention {peer:.0%})",

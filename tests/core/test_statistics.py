@@ -42,8 +42,8 @@ def test_one_run_and_equal_runs_have_no_error() -> None:
 
 def test_an_estimate_as_text() -> None:
     known, unknown = Estimate(1.25, 4, 0.5, 3), Estimate(-1.25, 1)
-    assert (str(known), known.format_signed) == ("1.250 ± 1.591", "+1.250 ± 1.591")  # 3.182446 / 2
-    assert (str(unknown), unknown.format_signed) == ("-1.250", "-1.250")
+    assert (str(known), known.signed_text) == ("1.250 ± 1.591", "+1.250 ± 1.591")  # 3.182446 / 2
+    assert (str(unknown), unknown.signed_text) == ("-1.250", "-1.250")
 
 
 def test_quantiles_of_any_degrees_of_freedom() -> None:

@@ -27,7 +27,9 @@ class OfAngles(nn.Module):
 
     def __init__(self, attention: nn.Module, rotary: nn.Module) -> None:
         super().__init__()
-        self.attention, self.rotary, self.settings = attention, rotary, attention.settings
+        self.attention = attention
+        self.rotary = rotary
+        self.settings = attention.settings
 
     def forward(self, x: Tensor, cache_params: Any = None) -> Tensor:
         first, T = 0 if cache_params is None else cache_params.get_seq_length(self.attention.layer_idx), x.shape[1]

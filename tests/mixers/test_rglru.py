@@ -173,7 +173,9 @@ class OfPositions(nn.Module):
 
     def __init__(self, block: nn.Module) -> None:
         super().__init__()
-        self.block, self.settings, self.read = block, block.settings, 0
+        self.block = block
+        self.settings = block.settings
+        self.read = 0
 
     def forward(self, x: Tensor, cache_params: object = None) -> Tensor:
         first = 0 if cache_params is None else self.read

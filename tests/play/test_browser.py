@@ -2,11 +2,14 @@
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from seqloom.generation.batcher import Batcher
+from seqloom.generation.requests import Request
 from tests.play.conftest import Served, save_model
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -82,6 +85,28 @@ def test_two_models_side_by_side(tab: Any, served: Served) -> None:
     command = tab.evaluate("navigator.clipboard.readText()")
     assert command.startswith("seqloom generate ")
     assert "--max-tokens 40" in command
+
+
+def test_a_text_is_stopped(tab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = Batcher.step
+
+    def wait_after_some_tokens(batcher: Batcher) -> list[Request]:
+        """The text goes on when it was asked to stop, so that it cannot end before."""
+        texts = [slot.request for slot in batcher._slots if slot.request is not None]
+        deadline = time.monotonic() + 120
+        while any(len(text.tokens) >= 5 and not text.cancelled for text in texts):
+            assert time.monotonic() < deadline, "the button did not cancel the text"
+            time.sleep(0.01)
+        return step(batcher)
+
+    monkeypatch.setattr(Batcher, "step", wait_after_some_tokens)
+    choose(tab, "runs/endless")
+    tab.fill("#max_tokens", "4000")
+    tab.click("#go")
+    tab.wait_for_selector(".text span:not(.prompt)")
+    tab.click("#halt")
+    wait_for(tab, "#write-status", "stopped")
+    assert tab.locator("#halt").is_disabled()
 
 
 def test_a_model_that_is_damaged_and_help(tab: Any) -> None:

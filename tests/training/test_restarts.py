@@ -56,7 +56,7 @@ def test_the_last_failure_is_repeated_in_the_launchers_table(tmp_path: Path) -> 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run of two processes that nobody killed."""
+    """The uninterrupted run of two processes."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     with launched("standalone", folder, restarts=0) as (agent,):
         _, error = agent.communicate(timeout=300)

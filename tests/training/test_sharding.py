@@ -180,6 +180,8 @@ def test_hybrid_divides_among_the_processes_of_a_machine(tmp_path: Path, monkeyp
         (["training.compile=true"], "training.shard=fsdp divides a model among processes, without training.compile"),
         (["training.pieces=2", mixer("gru")], "without training.pieces"),
         (["model.sublayers=reversible"], "without model.sublayers=reversible"),
+        (["training.policy=weights"], "training.policy=weights gathers weights in bf16: set training.precision=bf16"),
+        (["training.lora.rank=2"], "without training.lora"),
     ],
 )
 def test_it_is_refused(changes: list[str], message: str) -> None:

@@ -26,7 +26,9 @@ class Reading(nn.Module):
 
     def __init__(self, mixer: Mixer, x: Stream, cross_layer: CrossLayerTensors) -> None:
         super().__init__()
-        self.mixer, self.x, self.cross_layer = mixer, x, cross_layer
+        self.mixer = mixer
+        self.x = x
+        self.cross_layer = cross_layer
 
     @override
     def forward(self, x: Stream) -> Stream:

@@ -42,7 +42,8 @@ def distill(
         list[str] | None, typer.Option("--set", help="a setting of the training, e.g. training.precision=bf16")
     ] = None,
     baselines: Annotated[
-        bool, typer.Option("--baselines", help="also train fresh mixers, and all weights anew, on as many tokens")
+        bool,
+        typer.Option("--baselines", help="also train fresh mixers, and a model from random weights, on as many tokens"),
     ] = False,
     plan: Annotated[bool, typer.Option("--plan", help="print memory and operations, and train nothing")] = False,
 ) -> int:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
-from torch._C._dynamo import guards
 
 
 def guards_of(tensors: Sequence[Tensor]) -> Any | None:
@@ -17,9 +16,11 @@ def guards_of(tensors: Sequence[Tensor]) -> Any | None:
     it.
     """
     try:
+        from torch._C._dynamo import guards  # a private name, which another version may lack
+
         sizes: Any = [list(tensor.shape) for tensor in tensors]
         strides: Any = [list(tensor.stride()) for tensor in tensors]
         tensor_guards = guards.TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
         return tensor_guards if tensor_guards.check(*tensors) else None
-    except (AttributeError, TypeError, RuntimeError, SystemError):
+    except (ImportError, AttributeError, TypeError, RuntimeError, SystemError):
         return None

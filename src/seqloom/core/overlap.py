@@ -62,7 +62,7 @@ def overlaps_itself(tensor: Tensor) -> bool:
 
 
 def share_memory(first: Tensor, second: Tensor) -> bool:
-    """Whether two tensors have an address in common; neither is `overlaps_itself`."""
+    """Whether two tensors have an address in common; neither overlaps itself (`overlaps_itself`)."""
     if first.numel() == 0 or second.numel() == 0 or not _of_one_storage(first, second):
         return False
     if first.element_size() != second.element_size():

@@ -40,9 +40,11 @@ class RowDraws(nn.Module):
         """
         if self.piece is None:
             return numbers((self.ranks, *like.shape))[self.rank]
-        (first, tokens), length = self.piece, like.shape[1]
+        first, tokens = self.piece
+        length = like.shape[1]
         shape = (self.ranks, len(like), tokens, *like.shape[2:])
-        call, self._call = self._call, self._call + 1
+        call = self._call
+        self._call += 1
         if first == 0:
             self._began[call] = _generator_state(like.device)
             drawn = numbers(shape)

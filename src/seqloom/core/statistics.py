@@ -69,7 +69,7 @@ class Estimate:
         return f"{self.mean:.3f}{self._interval}"
 
     @property
-    def format_signed(self) -> str:
+    def signed_text(self) -> str:
         """The same with a sign, as a difference is written."""
         return f"{self.mean:+.3f}{self._interval}"
 

@@ -5,9 +5,9 @@
             model.step over all slots
 
 A text is the same alone and among others, but for rounding. The slots are rows of one state, which is written into: a
-join copies one row. They double when none is free, and shrink when three of four are. A slot that no text has reads on
-too, and is begun anew before it has read more than `IDLE` tokens. In mode `slide` (`seqloom.generation.modes`) a text
-whose window is full reads its last tokens again, alone; so does every text of a model that cannot read on from a state.
+join copies one row. They double when none is free, and shrink when three of four are. A free slot reads on too, and
+gets a new state before it has read more than `IDLE` tokens. In mode `slide` (`seqloom.generation.modes`) a text whose
+window is full reads its last tokens again, alone; so does every text of a model that cannot read on from a state.
 """
 
 import time
@@ -34,7 +34,7 @@ from seqloom.generation.sample import pick, probabilities
 PIECE = 64
 """tokens of prompts that are read between two tokens of the others"""
 IDLE = 64
-"""tokens that a free slot reads before it is begun anew"""
+"""tokens that a free slot reads before it gets a new state"""
 
 
 @final
@@ -58,7 +58,7 @@ class Slot:
     request: Request | None = None
     window: list[int] | None = None
     idle: int = IDLE
-    """of a slot that was never begun or was left, as many as make it begin anew"""
+    """of a slot that a text left or that is new, as many as make it get a new state"""
 
 
 @final

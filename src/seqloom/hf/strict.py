@@ -1,4 +1,4 @@
-"""Loading in which every weight of a folder fits: transformers itself reports missing ones, and draws them anew."""
+"""Loading in which every weight of a folder fits: transformers only reports missing ones and initializes them."""
 
 from typing import Any
 

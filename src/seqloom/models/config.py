@@ -180,7 +180,7 @@ class TransformerConfig(LayeredConfig, ABC):
     def _built_ffn(self, layer: int) -> FFNSublayer | None:
         """The second sublayer of a layer, if there is one."""
         ffn: Any = self.ffn_of(layer).build(self.dim, self.causal, layer, self.depth)
-        return ffn  # a `FFNSublayer`, which core does not know
+        return ffn  # an `FFNSublayer`, which core does not know
 
 
 class BidirectionalConfig(TransformerConfig, ABC):

@@ -1,9 +1,10 @@
-"""Mixers beside those of a model, as a switch: two models in one, which have all other weights in common.
+"""A second set of mixers for some layers of a model, and a switch: two models that share all other weights.
 
     with switched.in_place(model):      these layers compute with the other mixers
         …
 
-So a student has its teacher's attention beside its new sublayers, and a model is scored without some of its attention.
+So a student keeps its teacher's attention next to its new sublayers, and a model is scored without some of its
+attention.
 """
 
 from collections.abc import Iterator, Mapping

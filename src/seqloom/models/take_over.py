@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.core.mixer_config import MixerConfig
+from seqloom.core.settings_text import split_settings
 from seqloom.core.yaml_text import parse_yaml
 from seqloom.mixers import kinds, mixer_config
 
@@ -62,12 +63,10 @@ def replacement(given: str | Mapping[str, Any], heads: int, width: int) -> Mixer
 
 def _read_name(text: str) -> dict[str, Any]:
     """The settings that `KIND` or `KIND:NAME=VALUE,…` names. ValueError where it is neither."""
-    kind, _, settings = text.partition(":")
+    kind, settings = split_settings(text, "a mixer", "linear:features=hedgehog")
     values: dict[str, Any] = {"kind": kind}
-    for setting in filter(None, settings.split(",")):
-        name, sign, value = setting.partition("=")
-        if not sign:
-            raise ValueError(f"a mixer is KIND or KIND:NAME=VALUE,…, as linear:features=hedgehog, not {text!r}")
+    for setting in settings:
+        name, _, value = setting.partition("=")
         values[name] = parse_yaml(value)
     return values
 

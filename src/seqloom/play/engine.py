@@ -169,7 +169,7 @@ class Engine:
             listen(request)
 
     def _batcher(self, name: str, model: Model) -> Batcher:
-        """The batcher of a model, which a model that was loaded anew gets anew."""
+        """The batcher of a model; a model that was loaded again gets a new one."""
         batcher = self._batchers.get(name)
         if batcher is None or batcher.model is not model:
             batcher = Batcher(model, **reading_of(model))

@@ -62,7 +62,7 @@ class Texts:
 
 
 def _cancel_accepted(future: "Future[Any]") -> None:
-    """Cancels the texts that were accepted when nobody waited for them any more."""
+    """Cancels texts whose client had gone when they were accepted."""
     if not future.cancelled() and future.exception() is None:
         for request in future.result():
             request.cancel()

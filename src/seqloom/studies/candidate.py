@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from seqloom.core.settings_text import split_settings
 from seqloom.training.preset import GRADIENTS, counts
 from seqloom.training.recipes import RECIPES
 
@@ -42,10 +43,7 @@ class Candidate:
 
 def parse_candidate(text: str) -> Candidate:
     """Parses `KIND`, a recipe's name or a .yaml file; a kind may have settings, as in `attention:heads=32`."""
-    kind, _, settings_text = text.partition(":")
-    settings = [setting for setting in settings_text.split(",") if setting]
-    if not kind or any("=" not in setting for setting in settings):
-        raise ValueError(f"a contender is KIND or KIND:NAME=VALUE,…, as attention:heads=32, not {text!r}")
+    kind, settings = split_settings(text, "a contender", "attention:heads=32")
     model_change = f"model={kind}" if _is_recipe(kind) else f"model.mixer.kind={kind}"
     name = Path(kind).stem if kind.endswith(YAML) else kind.replace("/", "-")
     counting = _is_recipe(kind) and counts(kind)

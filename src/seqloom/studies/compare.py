@@ -104,19 +104,19 @@ class Compare:
         return Study("compare", shared, self.stages)
 
     @cached_property
-    def _prepare_corpus(self) -> tuple[RunConfig, Corpus]:
+    def _prepared_run(self) -> tuple[RunConfig, Corpus]:
         first = next((contender for contender in self.contenders if not contender.counting), self.contenders[0])
         return with_text(resolve(self.preset, [*first.fitting(self.changes), *first.changes], self.source))
 
     @property
     def base(self) -> RunConfig:
         """The settings of the first contender that is trained by gradients, if any, with the vocabulary of the text."""
-        return self._prepare_corpus[0]
+        return self._prepared_run[0]
 
     @property
     def corpus(self) -> Corpus:
         """The prepared text."""
-        return self._prepare_corpus[1]
+        return self._prepared_run[1]
 
     @cached_property
     def floor(self) -> float | None:

@@ -2,8 +2,8 @@
 
     OUT/start                 the swapped model before any training, with attention's projections
     OUT                       the student: a run of the objective `distill`
-    OUT/baselines/fresh       the same mixers, drawn anew, trained by the loss alone on as many tokens
-    OUT/baselines/scratch     the student's settings, with every weight drawn anew, on as many tokens
+    OUT/baselines/fresh       the same mixers with random weights, trained by the loss alone on as many tokens
+    OUT/baselines/scratch     the student's settings, with all weights random, on as many tokens
     OUT/distilled.json        the rows of the table, when all is done
 
 Each is a run, so that the same call continues where it stopped. Without training the teacher is also scored with the
@@ -25,8 +25,8 @@ from seqloom.core.rest import Rest
 from seqloom.data.prepare import Corpus
 from seqloom.evaluation.needed_attention import Given, give_windows
 from seqloom.evaluation.scores import score
+from seqloom.models.attention_layers import attention_layers, count_kept, layers_to_replace
 from seqloom.models.config import TransformerConfig
-from seqloom.models.kept import attention_layers, count_kept, layers_to_replace
 from seqloom.models.stand_ins import attention_in_windows, has_sinks, mixers_of_zeros
 from seqloom.models.swap import swap, swapped_settings
 from seqloom.models.switched import SwitchedMixers, differing_layers
@@ -45,7 +45,7 @@ WINDOW = 64
 """tokens of the window that stands in for the replaced layers; half of a row where that is less"""
 OWN = frozenset({"batches", "batch", "lr", "seed", "objective", "begin", "stages"})
 """settings of the training that follow from those of the distillation"""
-BASELINES = {"fresh": "fresh mixers, by the loss alone", "scratch": "all weights anew, by the loss alone"}
+BASELINES = {"fresh": "fresh mixers, by the loss alone", "scratch": "all weights random, by the loss alone"}
 """what is trained to compare with, by its folder"""
 
 
@@ -283,7 +283,7 @@ def _held_out(outcome: Outcome) -> float:
 
 
 def _with_shares(rows: list[Row]) -> Iterator[Row]:
-    """The rows with the share that each recovers of the loss between `mixers_of_zeros` and the teacher."""
+    """The rows, each with the share of what removing the layers costs that it recovers."""
     teacher, without = rows[0].loss, rows[1].loss
     for row in rows:
         share = None if without <= teacher else (without - row.loss) / (without - teacher)

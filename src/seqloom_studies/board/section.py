@@ -80,7 +80,7 @@ def result(name: str, results: Path) -> str | None:
         return None
     loss, to_host = standing.estimate, board.to_host(name)
     bits = f"{loss} bits per byte on the test books, {loss.seeds} seed{'s' * (loss.seeds > 1)}"
-    return bits if to_host is None else f"{bits}; to llama attention {to_host.format_signed}"
+    return bits if to_host is None else f"{bits}; to llama attention {to_host.signed_text}"
 
 
 def lines(results: Path) -> list[str]:

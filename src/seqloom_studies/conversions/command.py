@@ -30,7 +30,8 @@ def command(
         int | None, typer.Option(help="tokens of a row (default: as many as the model's context)", min=1)
     ] = None,
     baselines: Annotated[
-        bool, typer.Option("--baselines", help="also train fresh mixers, and all weights anew, on as many tokens")
+        bool,
+        typer.Option("--baselines", help="also train fresh mixers, and a model from random weights, on as many tokens"),
     ] = False,
     jobs: Annotated[int, typer.Option(help="distillations at once, each on a share of the cores")] = 1,
 ) -> int:

@@ -79,4 +79,4 @@ def _to_baseline(difference: Difference | None) -> str:
     if difference is None:
         return "-"
     p = "" if difference.adjusted is None else f" (p {p_text(difference.adjusted)})"
-    return difference.estimate.format_signed + p
+    return difference.estimate.signed_text + p

@@ -136,7 +136,7 @@ def evidence(contrasts: Sequence[Contrast], study: Study, loss: Loss) -> Evidenc
 def _differences(known: Sequence[tuple[str, Estimate]]) -> str:
     """The measured contrasts as text; of many, how many are below 0 and the one that is nearest to failing."""
     if len(known) <= MOST:
-        return "; ".join(f"{name}: {estimate.format_signed}" for name, estimate in known)
+        return "; ".join(f"{name}: {estimate.signed_text}" for name, estimate in known)
     name, nearest = max(known, key=lambda pair: pair[1].mean / (pair[1].half or 1))
     below = sum(estimate.mean < 0 for _, estimate in known)
-    return f"{below} of {len(known)} below 0; the least: {name}: {nearest.format_signed}"
+    return f"{below} of {len(known)} below 0; the least: {name}: {nearest.signed_text}"

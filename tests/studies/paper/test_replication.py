@@ -75,7 +75,7 @@ def test_readme_has_the_numbers_of_figure_8() -> None:
         apart = compared.difference(lines[series])
         assert apart is not None
         below = series in ("he", "we")  # where README says "below", without a sign
-        words = apart.estimate.format_signed
+        words = apart.estimate.signed_text
         assert (words.removeprefix("-") if below else words) in readme, series
         assert (apart.word == "lower") == below
 

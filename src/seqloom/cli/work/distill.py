@@ -7,7 +7,7 @@ from typing import Any
 from seqloom.analysis.distill_plan import plan
 from seqloom.core.table import table
 from seqloom.core.yaml_text import parse_yaml
-from seqloom.models.kept import layers_to_replace
+from seqloom.models.attention_layers import layers_to_replace
 from seqloom.models.swap import swapped_settings
 from seqloom.training.distilling import AUTO, SHARES, Distillation, Distilled
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from seqloom.analysis.swap_plan import LENGTHS, WINDOW, plan_model
 from seqloom.core.table import table
 from seqloom.face import load, save
+from seqloom.models.attention_layers import layers_to_replace
 from seqloom.models.config import TransformerConfig
-from seqloom.models.kept import layers_to_replace
 from seqloom.models.swap import swap, swapped_settings
 from seqloom.runs.layout import find_run
 from seqloom.runs.model import config_of

@@ -70,9 +70,9 @@ def _require_padding_alone(pairs: Tensor, tokens: Tensor) -> None:
 
 
 def _require_one_text(position_ids: Tensor) -> None:
-    """Raises ValueError where positions begin anew within a row, as those of packed texts do."""
+    """Raises ValueError where positions restart within a row, as those of packed texts do."""
     if position_ids.shape[-1] > 1 and bool((position_ids.diff(dim=-1) != 1).any()):
         raise ValueError(
-            "position_ids begin anew within a row: packed texts are not kept apart where attention is replaced; give "
+            "position_ids restart within a row: packed texts are not kept apart where attention is replaced; give "
             "each text a row"
         )

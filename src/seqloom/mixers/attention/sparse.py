@@ -4,11 +4,11 @@
     fixed       A⁽¹⁾_i = {j ≤ i: ⌊j/l⌋ = ⌊i/l⌋},           A⁽²⁾_i = {j ≤ i: j mod l ∈ {l - c, …, l - 1}}
     y_i = Σ_{j∈S_i} a_ij v_j W_out,   a_ij = softmax over j ∈ S_i of q_i · k_j / √K
 
-S is A⁽¹⁾ and A⁽²⁾ in alternate layers (`layers`), their union (`merge_parts`), or A⁽¹⁾ in half of the heads (`heads`).
+S is A⁽¹⁾ and A⁽²⁾ in alternate layers (`layers`), their union (`merged`), or A⁽¹⁾ in half of the heads (`heads`).
 Two steps lead from any token to any other before it. Code: l is `length`, c is `summary`.
 
 Source: Child et al., arXiv:1904.10509, section 4; the paper has l 128 with c 8 to 32, and l near √T for pictures. Seed
-002 prints A⁽²⁾ without j ≤ i. With `fixed_parts`, a token before the first summary has the output 0 where S is A⁽²⁾
+002 prints A⁽²⁾ without j ≤ i. With `fixed`, a token before the first summary has the output 0 where S is A⁽²⁾
 alone.
 """
 

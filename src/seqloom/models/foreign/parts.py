@@ -212,7 +212,7 @@ class Stacked(Part):
 @final
 @dataclass(frozen=True)
 class TapsBeside(Part):
-    """The taps of several convolutions beside each other, of `widths` channels each: see `Taps`."""
+    """The taps of several convolutions, concatenated by channel, of `widths` channels each: see `Taps`."""
 
     others: tuple[str, ...]
     widths: tuple[int, ...]
@@ -244,7 +244,7 @@ class TapsBeside(Part):
 @final
 @dataclass(frozen=True)
 class Beside(Part):
-    """Tensors beside each other, of equal widths: along the last axis."""
+    """Tensors of equal widths, concatenated along the last axis."""
 
     others: tuple[str, ...]
 

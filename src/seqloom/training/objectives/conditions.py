@@ -81,6 +81,8 @@ def require_shardable(run: "RunConfig") -> None:
             if getattr(training, name) != type(training).model_fields[name].default:
                 raise ValueError(f"training.{name} is of a model that is divided: set training.shard=fsdp as well")
         return
+    if training.policy == "weights" and training.precision != "bf16":
+        raise ValueError("training.policy=weights gathers weights in bf16: set training.precision=bf16 as well")
     conflicts = {
         f"model.kind={run.model.kind}, which counts": run.model.fits,
         "training.graph=capture": training.graph == "capture",
