@@ -10,7 +10,8 @@ from typing import Any
 
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.mixers.attention.attention import AttentionConfig
-from seqloom.models.foreign.parts import Part, Same, Stacked
+from seqloom.models.foreign.fused_parts import Stacked
+from seqloom.models.foreign.parts import Part, Same
 from seqloom.models.foreign.values import Values
 
 FULL, SLIDING = "full_attention", "sliding_attention"

@@ -10,7 +10,8 @@ from typing import Any
 
 from seqloom.models.foreign.around import GELU, read_sizes
 from seqloom.models.foreign.family import Foreign
-from seqloom.models.foreign.parts import Part, Same, Stacked, WithFirstRow, of_layers
+from seqloom.models.foreign.fused_parts import Stacked, WithFirstRow
+from seqloom.models.foreign.parts import Part, Same, of_layers
 from seqloom.models.foreign.values import Values
 
 NORMS = {"norm_1": "attention.output.LayerNorm", "norm_2": "output.LayerNorm"}

@@ -13,7 +13,8 @@ from typing import Any
 from seqloom.models.foreign.around import mlp_parts, read_sizes
 from seqloom.models.foreign.attention import Mixer, attention_parts, shortest
 from seqloom.models.foreign.family import Foreign
-from seqloom.models.foreign.parts import Part, Same, Stacked, TapsBeside
+from seqloom.models.foreign.fused_parts import ConcatenatedTaps, Stacked
+from seqloom.models.foreign.parts import Part, Same
 from seqloom.models.foreign.values import Values
 
 KERNELS = (
@@ -174,7 +175,7 @@ def _convolution_matrices(sizes: tuple[int, int, int]) -> list[Part]:
     """The matrix of queries, keys and values, and the taps after it."""
     return [
         Stacked("mixer.w_qkv.weight", tuple(f"attn.{letter}_proj.weight" for letter in "qkv"), sizes),
-        TapsBeside("mixer.conv.weight", tuple(f"attn.{letter}_conv1d.weight" for letter in "qkv"), sizes),
+        ConcatenatedTaps("mixer.conv.weight", tuple(f"attn.{letter}_conv1d.weight" for letter in "qkv"), sizes),
     ]
 
 

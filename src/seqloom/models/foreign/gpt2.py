@@ -12,7 +12,7 @@ from seqloom.models.decoder import DecoderConfig
 from seqloom.models.foreign.around import GELU, read_sizes, require_ffn
 from seqloom.models.foreign.attention import require_attention
 from seqloom.models.foreign.family import Foreign
-from seqloom.models.foreign.parts import ByHead, Part, Same, Turned, of_layers
+from seqloom.models.foreign.parts import ByHead, Part, Same, Transposed, of_layers
 from seqloom.models.foreign.rope import describe_rotary, rotary
 from seqloom.models.foreign.values import Values
 
@@ -147,4 +147,4 @@ def _both(kind: type[Same], ours: str, theirs: str) -> list[Part]:
 
 def _conv(ours: str, theirs: str) -> list[Part]:
     """The lines of a matrix that is (inputs, outputs) there, and its bias."""
-    return [Turned(f"{ours}.weight", f"{theirs}.weight"), Same(f"{ours}.bias", f"{theirs}.bias")]
+    return [Transposed(f"{ours}.weight", f"{theirs}.weight"), Same(f"{ours}.bias", f"{theirs}.bias")]

@@ -19,8 +19,9 @@ import torch
 from seqloom.models.foreign.around import mlp_parts, read_around, top_parts, without_weights
 from seqloom.models.foreign.attention import FULL, Mixer, attention_parts, read_heads, shortest
 from seqloom.models.foreign.family import Foreign
+from seqloom.models.foreign.fused_parts import Concatenated, ConcatenatedTaps, Rows, Stacked
 from seqloom.models.foreign.mamba import mamba2_parts, require_no_limits
-from seqloom.models.foreign.parts import Beside, Part, Rows, Same, Stacked, Taps, TapsBeside
+from seqloom.models.foreign.parts import Part, Same, Taps
 from seqloom.models.foreign.rope import rotary
 from seqloom.models.foreign.values import Values
 
@@ -149,7 +150,7 @@ def _separate_delta(sizes: tuple[int, int, int]) -> list[Part]:
     names |= {"w_o.weight": "o_proj.weight", "w_a.bias": "dt_bias", "a_log": "A_log", "norm.weight": "o_norm.weight"}
     return [
         Stacked("mixer.w_qkv.weight", tuple(f"{theirs}.{letter}_proj.weight" for letter in "qkv"), sizes),
-        TapsBeside("mixer.conv.weight", tuple(f"{theirs}.{letter}_conv1d.weight" for letter in "qkv"), sizes),
+        ConcatenatedTaps("mixer.conv.weight", tuple(f"{theirs}.{letter}_conv1d.weight" for letter in "qkv"), sizes),
         *(Same(f"mixer.{ours}", f"{theirs}.{name}") for ours, name in names.items()),
     ]
 
@@ -202,7 +203,9 @@ def _recurrent_block() -> list[Part]:
     ]
     for what in ("weight", "bias"):
         parts += [Same(f"mixer.{ours}.{what}", f"{theirs}.{name}.{what}") for ours, name in names.items()]
-        parts.append(Beside(f"mixer.gates.{what}", (f"{gates}.recurrent_gate_{what}", f"{gates}.input_gate_{what}")))
+        parts.append(
+            Concatenated(f"mixer.gates.{what}", (f"{gates}.recurrent_gate_{what}", f"{gates}.input_gate_{what}"))
+        )
     return parts
 
 

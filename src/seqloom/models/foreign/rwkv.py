@@ -13,7 +13,8 @@ from seqloom.models.decoder import DecoderConfig
 from seqloom.models.foreign.around import read_sizes
 from seqloom.models.foreign.attention import Mixer
 from seqloom.models.foreign.family import Foreign
-from seqloom.models.foreign.parts import Flat, Part, Same, Turned, Vectors, of_layers
+from seqloom.models.foreign.fused_parts import Vectors
+from seqloom.models.foreign.parts import Flat, Part, Same, Transposed, of_layers
 from seqloom.models.foreign.values import Values
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -158,8 +159,8 @@ def _thin(name: str) -> list[Part]:
     """The two factors of a matrix of low rank, and the bias, which the gate has not."""
     letter = THIN[name]
     factors: list[Part] = [
-        Turned(f"mixer.thin_in.{name}.weight", f"att.{letter}1"),
-        Turned(f"mixer.thin_out.{name}.weight", f"att.{letter}2"),
+        Transposed(f"mixer.thin_in.{name}.weight", f"att.{letter}1"),
+        Transposed(f"mixer.thin_out.{name}.weight", f"att.{letter}2"),
     ]
     return factors if name == "gate" else [*factors, Flat(f"mixer.thin_out.{name}.bias", f"att.{letter}0")]
 

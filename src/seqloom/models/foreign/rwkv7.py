@@ -8,7 +8,8 @@ from seqloom.models.foreign.around import read_sizes
 from seqloom.models.foreign.attention import Mixer
 from seqloom.models.foreign.family import Foreign
 from seqloom.models.foreign.fla import KERNELS
-from seqloom.models.foreign.parts import Part, Same, Vectors, of_layers
+from seqloom.models.foreign.fused_parts import Vectors
+from seqloom.models.foreign.parts import Part, Same, of_layers
 from seqloom.models.foreign.values import Values
 
 THIN = {"decay": "w_lora", "rate": "a_lora", "gate": "g_lora", "value": "v_lora"}
