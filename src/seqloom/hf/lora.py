@@ -22,6 +22,7 @@ from seqloom.core.cost import Cost, Span, linear
 from seqloom.core.model import Model
 from seqloom.layers.linear import Linear
 from seqloom.ops.fused.projection import project
+from seqloom.runs.durable import making_folder
 
 try:
     from peft import LoraConfig, get_peft_model_state_dict, inject_adapter_in_model, set_peft_model_state_dict
@@ -107,15 +108,17 @@ def merge_adapters(model: Model) -> Model:
 
 
 def save_adapters(model: Model, folder: str | Path) -> Path:
-    """Writes the adapters alone, in peft's format. ValueError where the model has none."""
+    """Writes the adapters alone, in peft's format, as a new folder.
+
+    ValueError where the model has none, and where `folder` has content.
+    """
     if not has_adapters(model):
         raise ValueError("the model has no adapters to be saved: add_adapters gives it some")
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    settings = _settings_of(model)
-    settings.save_pretrained(str(folder))
     tensors = get_peft_model_state_dict(model, state_dict=model.state_dict(), adapter_name=NAME)
-    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / WEIGHTS, {"format": "pt"})
+    with making_folder(folder) as made:
+        _settings_of(model).save_pretrained(str(made))
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, made / WEIGHTS, {"format": "pt"})
     return folder
 
 

@@ -26,6 +26,9 @@ class FeatureMap(nn.Module, ABC):
     width: int
     """features of a head"""
 
+    def init(self) -> None:  # most have no parameters
+        """Gives parameters their first values."""
+
     @abstractmethod
     def forward(self, x: Float[Tensor, "B H T K"]) -> Float[Tensor, "B H T F"]:
         """The features, all of them 0 or more."""
@@ -64,7 +67,13 @@ class Hedgehog(FeatureMap):
     def __init__(self, heads: int, width: int) -> None:
         super().__init__()
         self.heads, self.width = heads, 2 * width
-        self.weight = nn.Parameter(torch.eye(width).repeat(heads, 1, 1))  # (H, K, K)
+        self.weight = nn.Parameter(torch.empty(heads, width, width))
+        self.init()
+
+    @override
+    def init(self) -> None:
+        with torch.no_grad():
+            self.weight.copy_(torch.eye(self.width // 2))
 
     @override
     def forward(self, x: Float[Tensor, "B H T K"]) -> Float[Tensor, "B H T F"]:

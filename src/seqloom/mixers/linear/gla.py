@@ -21,7 +21,7 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Traits
-from seqloom.core.mixer_config import MixerConfig, register
+from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.state_spec import StateEntry, StateSpec
@@ -96,6 +96,9 @@ class GLAConfig(MixerConfig):
     norm_eps: float = Field(1e-5, gt=0, description="ε added to the mean square in each head's norm")
     later: ClassVar = ("norm_eps",)
     traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(
+        128, "the norm of a head divides by the root of the mean square of its few channels, which may be near 0"
+    )
     examples: ClassVar = ({"heads": 2, "rank": 3}, {"heads": 1}, {"heads": 4, "tau": 1.0})
 
     @override

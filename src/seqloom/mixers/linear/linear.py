@@ -56,6 +56,13 @@ class LinearFeatures(Mixer, ABC):
         self.feature_q, self.feature_k = (_feature_map(features, heads, dim // heads) for _ in "qk")
 
     @override
+    def reset(self, std: float) -> None:
+        """Learned features are those of the start again."""
+        super().reset(std)
+        self.feature_q.init()
+        self.feature_k.init()
+
+    @override
     def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, D, H, K = span.rows, self.dim, self.heads, self.dim // self.heads
         divided = Cost(add=rows * H, div=rows * D, path=("addition", "division"))

@@ -22,11 +22,10 @@ def convolve_token(
     wide = torch.promote_types(x.dtype, torch.float32)
     inputs = torch.cat([window[:, size - filled :].to(wide), x[:, None].to(wide)], 1)
     y = (inputs * taps[: filled + 1].to(wide).flip(0)).sum(1)
-    if filled == size and window.dtype == wide:
-        new_window = inputs[:, 1:]
-    else:
-        new_window = torch.cat([window, x[:, None].to(window.dtype)], 1)[:, 1:]
-    return finish_sum(y, bias, silu).to(x.dtype), new_window
+    if filled < size or window.dtype != wide:
+        inputs = torch.cat([window, x[:, None].to(window.dtype)], 1)
+    # strides as those of a new state, or a compiled step would be compiled again
+    return finish_sum(y, bias, silu).to(x.dtype), inputs[:, 1:].contiguous()
 
 
 @check_shapes("convolve_token", least="W", window="B W-1 D")
