@@ -16,6 +16,7 @@ COMMANDS = {
     "paper": "seqloom_studies.paper.command:command",
     "board": "seqloom_studies.board.command:command",
     "conversions": "seqloom_studies.conversions.command:command",
+    "question": "seqloom_studies.question.command:command",
     "poles": "seqloom_studies.poles.command:command",
     "gpu": "seqloom_studies.gpu.command:command",
 }

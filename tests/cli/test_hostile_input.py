@@ -44,6 +44,7 @@ HEALTHY = {
     "gpu": ["--plan", "--out", "new"],
     "hf": ["{run}", "new"],
     "maze": ["lstm", "--lengths", "10", "--out", "new"],
+    "question": ["he", "--pairs", "2", "--out", "new"],
     "markov-gap": ["he", "--orders", "1", "--hidden", "0", "--out", "new"],
     "onnx": ["{run}", "new.onnx"],
     "paper": ["fig8", "--scale", "tiny", "--out", "new"],

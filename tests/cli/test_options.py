@@ -16,6 +16,7 @@ WORDS = {
     "study agents": ["study", "agents", "--episodes", "5", "--contexts", "2", "--batches", "1"],
     "study maze": ["study", "maze", "gru", "--lengths", "10", "--batches", "1"],
     "study recall": ["study", "recall", "he", "--batches", "1"],
+    "study question": ["study", "question", "he", "--pairs", "2", "--batches", "1"],
     "study markov-gap": ["study", "markov-gap", "he", "--orders", "1", "--batches", "1"],
     "study paper": ["study", "paper", "fig8", "--scale", "tiny", "--source", "stories:300:0", "--only", "he"],
     "study board": [],  # it reads a folder of books by their authors

@@ -51,6 +51,11 @@ def needle(probe: Probe, read: np.ndarray, before: int) -> int:
     return int(read[key + 1])
 
 
+def lookup(probe: Probe, read: np.ndarray, before: int) -> int:
+    (key,) = np.flatnonzero(read[1:-1] == (read[0] if probe.before else read[-1]))
+    return int(read[key + 2])
+
+
 SOLVERS: dict[str, Solver] = {
     "mqar": mqar,
     "induction": induction,
@@ -61,4 +66,5 @@ SOLVERS: dict[str, Solver] = {
     "swaps": permutations,
     "compression": compression,
     "needle": needle,
+    "lookup": lookup,
 }

@@ -14,6 +14,7 @@ CROWDED = [
     ("mqar:pairs=8,length=24,keys=8,values=2", 1),
     ("selective-copying:count=16,words=2", 1),
     ("needle:needles=8,length=24", 1),
+    ("lookup:before=1", 1),
 ]
 COUNTED = ("parity", "permutations", "swaps")
 """probes in which every token so far matters"""
@@ -63,7 +64,7 @@ def test_the_answer_is_at_the_distance(name: str, level: int) -> None:
     rows, positions = np.nonzero(asked.scored_positions)
     distance = asked.distance[rows, positions]
     assert (distance >= 1).all()
-    begin = positions if task.summary is None else task.summary  # from where one looks back
+    begin = positions if task.summary is None else np.full_like(positions, task.summary)  # from where one looks back
     source = asked.tokens[rows, begin - distance]
     if name in COUNTED:
         assert (begin == distance).all()  # the first bit

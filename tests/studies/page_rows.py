@@ -39,7 +39,15 @@ def gap(**changes: Any) -> dict[str, Any]:
     return row | ORIGIN | changes
 
 
-USUAL = {"agents": played, "maze": turned, "extrapolate": longer, "markov-gap": gap}
+def answered(before: int = 1, **changes: Any) -> dict[str, Any]:
+    """A row of `seqloom study question`."""
+    row = {"mixer": "he", "settings": {"pairs": 4, "before": before}, "lr": 0.001, "seed": 0, "distance": None,
+           "accuracy": 0.5, "chance": 0.0625, "batches": 3, "parameters": 9, "state_bytes": 64,
+           "failed": None}  # fmt: skip
+    return row | ORIGIN | changes
+
+
+USUAL = {"agents": played, "maze": turned, "extrapolate": longer, "markov-gap": gap, "question": answered}
 """what makes a row of each study"""
 
 

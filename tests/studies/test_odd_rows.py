@@ -17,18 +17,21 @@ NUMBERS = {
     "maze": ("reached", "steps"),
     "extrapolate": ("loss", "beyond"),
     "markov-gap": ("gap", "truth", "rate"),
+    "question": ("lr", "accuracy", "chance"),
 }
 COUNTS = {
     "agents": ("episodes", "context", "seed"),
     "maze": ("length", "seed", "batches", "parameters"),
     "extrapolate": ("context", "seed", "length"),
     "markov-gap": ("order", "context"),
+    "question": ("seed", "batches", "parameters", "state_bytes"),
 }
 TEXTS = {
     "agents": ("environment", "policy", "learner", "mixer"),
     "maze": ("agent",),
     "extrapolate": ("run", "mixer", "position", "text", "refused"),
     "markov-gap": ("model", "source"),
+    "question": ("mixer",),
 }
 ORIGIN = ("date", "commit", "command", "machine")
 OF_A_NUMBER = ("12", True, [], {}, 1e101, -1e308, 10**400)

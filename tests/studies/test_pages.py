@@ -20,6 +20,7 @@ NAMES = {
     "maze": "maze.html",
     "extrapolate": "extrapolate.html",
     "markov-gap": "markov_gap.html",
+    "question": "question.html",
 }
 
 

@@ -13,7 +13,8 @@ def report(
     out: Annotated[
         Path,
         typer.Argument(
-            help="the folder of a comparison, or of a study: agents, extrapolate, markov-gap, maze", metavar="OUT"
+            help="the folder of a comparison, or of a study: agents, extrapolate, markov-gap, maze, question",
+            metavar="OUT",
         ),
     ],
 ) -> None:

@@ -26,7 +26,7 @@ def command(
     probe: Annotated[
         list[str] | None,
         typer.Option(
-            help="mqar, induction, copying, selective-copying, parity, permutations, swaps, compression, needle"
+            help="mqar, induction, copying, selective-copying, parity, permutations, swaps, compression, needle, lookup"
         ),
     ] = None,
     difficulty: Annotated[

@@ -7,6 +7,7 @@ from seqloom.core.config import read, suggestion
 from seqloom.data.probes.compression import Compression
 from seqloom.data.probes.copying import Copying
 from seqloom.data.probes.induction import Induction
+from seqloom.data.probes.lookup import Lookup
 from seqloom.data.probes.mqar import MQAR
 from seqloom.data.probes.needle import Needle
 from seqloom.data.probes.parity import Parity
@@ -18,7 +19,7 @@ __all__ = ["HARDEST", "HELD_OUT", "PROBES", "Probe", "Questions", "probe"]
 
 PROBES: dict[str, type[Probe]] = {
     kind.name: kind
-    for kind in (MQAR, Induction, Copying, SelectiveCopying, Parity, Permutations, Swaps, Compression, Needle)
+    for kind in (MQAR, Induction, Copying, SelectiveCopying, Parity, Permutations, Swaps, Compression, Needle, Lookup)
 }
 HARDEST = 15
 """the highest difficulty; beyond it rows would be too long to train on"""

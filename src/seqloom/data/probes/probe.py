@@ -28,7 +28,7 @@ class Questions:
     """A batch of rows with questions.
 
     tokens (B, T): what is read; targets (B, T): the right answers, 0 where nothing is asked; distance (B, T): how many
-    tokens back the earliest token lies that the answer depends on, 0 where nothing is asked.
+    tokens back the earliest token of the text lies that the answer depends on, 0 where nothing is asked.
     """
 
     tokens: Ints

@@ -1,0 +1,61 @@
+"""`seqloom study question`: the question before the text, or after it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seqloom.cli.options import folder, out_folder
+from seqloom.cli.time_limit import time_limited
+
+MIXERS = ("attention", "rwkv", "rwkv7", "gated_delta", "mamba2", "gru", "he")
+"""what is trained unless mixers are named"""
+
+
+@time_limited
+def command(
+    out: Annotated[
+        Path | None,
+        typer.Option(help="the folder for the models; the same command continues there", parser=folder, metavar="PATH"),
+    ] = None,
+    mixers: Annotated[
+        list[str] | None, typer.Argument(help="KIND or KIND:NAME=VALUE,…; default: attention and six others")
+    ] = None,
+    pairs: Annotated[int, typer.Option(help="pairs of key and value in the list", min=1, max=2**15)] = 16,
+    batches: Annotated[
+        int, typer.Option(help="largest number of training batches; a solved probe ends earlier", min=1, max=10**6)
+    ] = 3000,
+    lr: Annotated[
+        list[float] | None,
+        typer.Option("--lr", help="learning rate; may be repeated: the best of each mixer and order counts"),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="models of each kind, with different initial weights")] = 1,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.position=none")
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
+    ] = False,
+    jobs: Annotated[int, typer.Option(help="models that train at once, each on a share of the cores")] = 1,
+) -> int:
+    """Measures how often models find a value in a list when the question stands before the list, and after it."""
+    from seqloom.cli.checked import require_contenders
+
+    models_folder = out_folder(out, planned=plan)
+    names = [*(mixers or MIXERS)]
+    require_contenders(names, "demo", ["data.source=stories", *(change or [])])
+    from seqloom.studies.candidates import parse_candidate
+    from seqloom.studies.command import run_study
+    from seqloom.studies.runner import Workers
+    from seqloom_studies.question import page
+    from seqloom_studies.question.study import question
+
+    study = question(
+        [parse_candidate(name) for name in names],
+        pairs=pairs,
+        batches=batches,
+        lrs=lr or (1e-3, 3e-3),
+        seeds=seeds,
+        changes=change or [],
+    )
+    return run_study(study, models_folder, Workers(jobs), page, planned=plan)
