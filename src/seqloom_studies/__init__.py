@@ -17,6 +17,7 @@ COMMANDS = {
     "board": "seqloom_studies.board.command:command",
     "conversions": "seqloom_studies.conversions.command:command",
     "question": "seqloom_studies.question.command:command",
+    "numbers": "seqloom_studies.numbers.command:command",
     "poles": "seqloom_studies.poles.command:command",
     "gpu": "seqloom_studies.gpu.command:command",
 }

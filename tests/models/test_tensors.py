@@ -78,7 +78,8 @@ def test_every_kind_with_every_position(kind: str, position: str) -> None:
         described += 1
     one_block = LAYERED[kind].one_block
     added = ("learned", "learned_each_layer", "sinusoidal")
-    refused = (kind == "decision" and position in added) or (one_block and position == "learned_each_layer")
+    numbers = kind in ("decision", "regressor")
+    refused = (numbers and position in added) or (one_block and position == "learned_each_layer")
     assert described == (0 if refused else 1 if one_block else len(LISTS))
 
 

@@ -52,6 +52,7 @@ OWN = {
     "classifier/textcnn": ("model.dim=16", "model.maps=4", "model.context=40", "data.labels=book", "data.passage=20"),
     "compressive/small": (*SIZES, "model.mixer.memory=4", "model.mixer.compressed=3", "model.mixer.rate=2"),
     "decision/cartpole": EPISODES,
+    "regressor/small": ("data.source=numbers:linear:2", "model.dim=16", "model.ffn=20"),
     "decision/maze": ("data.source=TMaze-10", "model.dim=16", "model.ffn=20"),
     "gated_delta/small": (*SIZES, "model.dim=32", "model.depth=4"),
     "griffin/small": (*SIZES, "model.depth=3"),

@@ -47,7 +47,17 @@ def answered(before: int = 1, **changes: Any) -> dict[str, Any]:
     return row | ORIGIN | changes
 
 
-USUAL = {"agents": played, "maze": turned, "extrapolate": longer, "markov-gap": gap, "question": answered}
+def predicted(**changes: Any) -> dict[str, Any]:
+    """A row of `seqloom study numbers`."""
+    row = {"mixer": "he", "source": "numbers:sines", "seed": 0, "lr": 0.001, "context": 8, "parameters": 9,
+           "held_out": 1.0, "error": 0.5, "best": 0.05,
+           "forecast": [[3.0, 1.0, 2.5, 4.0], [4.0, 2.0, 3.5, 5.0]], "history": [1.0, 2.0],
+           "failed": None}  # fmt: skip
+    return row | ORIGIN | changes
+
+
+USUAL = {"agents": played, "maze": turned, "extrapolate": longer, "markov-gap": gap, "question": answered,
+         "numbers": predicted}  # fmt: skip
 """what makes a row of each study"""
 
 

@@ -18,6 +18,7 @@ NUMBERS = {
     "extrapolate": ("loss", "beyond"),
     "markov-gap": ("gap", "truth", "rate"),
     "question": ("lr", "accuracy", "chance"),
+    "numbers": ("lr", "held_out", "error", "best"),
 }
 COUNTS = {
     "agents": ("episodes", "context", "seed"),
@@ -25,6 +26,7 @@ COUNTS = {
     "extrapolate": ("context", "seed", "length"),
     "markov-gap": ("order", "context"),
     "question": ("seed", "batches", "parameters", "state_bytes"),
+    "numbers": ("seed", "context", "parameters"),
 }
 TEXTS = {
     "agents": ("environment", "policy", "learner", "mixer"),
@@ -32,6 +34,7 @@ TEXTS = {
     "extrapolate": ("run", "mixer", "position", "text", "refused"),
     "markov-gap": ("model", "source"),
     "question": ("mixer",),
+    "numbers": ("mixer", "source"),
 }
 ORIGIN = ("date", "commit", "command", "machine")
 OF_A_NUMBER = ("12", True, [], {}, 1e101, -1e308, 10**400)

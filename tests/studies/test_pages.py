@@ -21,6 +21,7 @@ NAMES = {
     "extrapolate": "extrapolate.html",
     "markov-gap": "markov_gap.html",
     "question": "question.html",
+    "numbers": "numbers.html",
 }
 
 

@@ -90,6 +90,13 @@ def evaluate(
     if acts(run):
         print(scored_on_episodes(run, data, batch, step, as_json))
         return
+    from seqloom.cli.work.numbers import predicts_numbers, score_numbers
+
+    if predicts_numbers(run):
+        for name in text_options.keys() - {"column"}:
+            raise ValueError(f"--{name.replace('_', '-')} is for text, but {run} predicts numbers: leave it out")
+        print(score_numbers(run, data, batch, column, step, as_json))
+        return
     from seqloom.cli.work.scores import score_text
 
     print(score_text(run, data, batch=batch, **options, step=step, as_json=as_json))

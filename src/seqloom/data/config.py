@@ -25,7 +25,9 @@ class DataConfig(Config):
         "for training.objective.kind=pairs a .tsv file (source, tab, target) or "
         "pairs:NAME[:COUNT[:SEED]], e.g. pairs:dates; for training.objective.kind=actions "
         "episodes:ENV:POLICY[:COUNT[:SEED]], e.g. episodes:CartPole-v1:mixed; for "
-        "training.objective.kind=actor_critic an environment to play, e.g. TMaze-30",
+        "training.objective.kind=actor_critic an environment to play, e.g. TMaze-30; for "
+        "training.objective.kind=numbers a .csv, .parquet or .npy file of columns of numbers, or numbers:NAME[:SIZE] "
+        "(adding, mackey-glass, sines, linear), e.g. numbers:linear:4",
     )
     vocab: int | None = Field(
         5000,
@@ -82,7 +84,8 @@ class DataConfig(Config):
     column: str = Field(
         "text",
         min_length=1,
-        description="the column (Parquet) or field (JSON lines) that holds the text; a.b is the field b inside a",
+        description="the column (Parquet) or field (JSON lines) that holds the text; a.b is the field b inside a; for "
+        "training.objective.kind=numbers the columns of a file, as a,b (default: all)",
     )
     labels: Literal["given", "book", "later", "same"] = Field(
         "given",

@@ -47,7 +47,7 @@ class TransformerConfig(LayeredConfig, ABC):
         "same with one block, applied repeatedly (Universal Transformer); ngram: n-gram counts; hmm: a "
         "hidden Markov model; textcnn: a convolutional classifier of a text; decision: chooses actions "
         "for a target return (Decision Transformer); spalm: mixes in the next tokens of neighbors in a "
-        "store",
+        "store; regressor: predicts numbers from numbers",
     )
 
     position: AnyPosition = Field(LearnedConfig(), description="kind of position information")

@@ -134,11 +134,6 @@ class Decision(Transformer):
         v: Tensor = self.of_action(actions.to(self.dtype)) + self.token(ids)
         return v
 
-    @property
-    def reads_on(self) -> bool:
-        """Whether every layer can read an episode step by step, from a state."""
-        return not self.loop.without_exits and all(sublayer.traits.streams for sublayer in self.sublayers)
-
     def next_action(
         self,
         ids: Int[Tensor, " B"],

@@ -102,6 +102,11 @@ class Transformer(EmbeddedModel, ABC):
         return self.blocks[-1].key_norm or self.norm
 
     @property
+    def reads_on(self) -> bool:
+        """Whether every layer can continue from a state."""
+        return not self.loop.without_exits and all(sublayer.traits.streams for sublayer in self.sublayers)
+
+    @property
     def longest(self) -> int | None:
         """The longest text in tokens that the model reads from its start; None for any."""
         limits = [sublayer.traits.longest for sublayer in self.sublayers]

@@ -14,6 +14,7 @@ from seqloom.training.objectives.exits import ExitsConfig
 from seqloom.training.objectives.labels import LabelsConfig
 from seqloom.training.objectives.masked_token import MaskedTokenConfig
 from seqloom.training.objectives.next_token import NextTokenConfig
+from seqloom.training.objectives.numbers import NumbersConfig
 from seqloom.training.objectives.pairs import PairsConfig
 from seqloom.training.objectives.probe import ProbeConfig
 
@@ -26,7 +27,8 @@ AnyObjective: TypeAlias = Annotated[
     | PairsConfig
     | ActionsConfig
     | ActorCriticConfig
-    | DistillConfig,
+    | DistillConfig
+    | NumbersConfig,
     Field(discriminator="kind"),
 ]
 

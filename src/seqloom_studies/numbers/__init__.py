@@ -1,0 +1,1 @@
+"""Mixers that predict numbers, at equal parameters."""

@@ -1,0 +1,62 @@
+"""`seqloom study numbers`: the options."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seqloom.cli.options import folder, out_folder
+from seqloom.cli.time_limit import time_limited
+
+MIXERS = ("s5", "s4", "mamba:expand=1", "lstm", "he", "attention")
+SOURCES = ("numbers:linear:4", "numbers:sines", "numbers:mackey-glass", "numbers:adding")
+
+
+@time_limited
+def command(
+    out: Annotated[
+        Path | None,
+        typer.Option(help="the folder for the models; the same command continues there", parser=folder, metavar="PATH"),
+    ] = None,
+    mixers: Annotated[
+        list[str] | None, typer.Argument(help="KIND or KIND:NAME=VALUE,…; all get the parameters of the largest")
+    ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option("--source", help="numbers:NAME[:SIZE], or a .csv, .parquet or .npy file; may be repeated"),
+    ] = None,
+    batches: Annotated[int, typer.Option(help="training batches", min=1, max=10**6)] = 1000,
+    lr: Annotated[
+        list[float] | None,
+        typer.Option("--lr", help="learning rate; may be repeated: the best of each mixer and series counts (0.003)"),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="models of each kind, with different initial weights")] = 1,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.head=mean")
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
+    ] = False,
+    jobs: Annotated[int, typer.Option(help="models that train at once, each on a share of the cores")] = 1,
+) -> int:
+    """Measures how well models of equal parameters predict series of numbers, and draws their forecasts."""
+    from seqloom.cli.checked import require_contenders
+
+    models_folder = out_folder(out, planned=plan)
+    names = [*(mixers or MIXERS)]
+    require_contenders(names, "regressor/small", change or [])
+    from seqloom.studies.candidates import parse_candidate
+    from seqloom.studies.command import run_study
+    from seqloom.studies.runner import Workers
+    from seqloom_studies.numbers import page
+    from seqloom_studies.numbers.study import NumbersStudy
+
+    study = NumbersStudy(
+        [parse_candidate(name) for name in names],
+        source or SOURCES,
+        batches=batches,
+        lrs=lr or (3e-3,),
+        seeds=seeds,
+        changes=change or [],
+    )
+    return run_study(study.study, models_folder, Workers(jobs), page, planned=plan)
