@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 from harness import append, compare, gate, unbound
 
-from seqloom.analysis.count import count
 from seqloom.analysis.measure import peak_bytes
+from seqloom.counting.count import count
 from seqloom.mixers import kinds
 from seqloom.studies.timed_functions import sublayer
 from seqloom.training.memory import keep_freed_memory

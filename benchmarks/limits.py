@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import torch
 
-from seqloom.analysis.count import count
 from seqloom.analysis.measure import race
+from seqloom.counting.count import count
 from seqloom.ops.fused.projection import project
 
 SIDE, COPIED = 2048, 2**26

@@ -14,9 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
 ELSEWHERE = {
-    "analysis/test_count": "analysis/kernels analysis/own_kernels analysis/pointwise analysis/reductions",
     "analysis/test_match": "analysis/sizes",
-    "analysis/test_one_pass": "ops/fused/rms_norm",
     "analysis/test_slopes": "analysis/claims",
     "analysis/test_tables": "analysis/formulas",
     "analysis/test_whole": "models/cost ops/fused/activations",
@@ -48,6 +46,8 @@ ELSEWHERE = {
     "contracts/test_promises": (
         "contracts/__init__ contracts/finding contracts/maker contracts/subject contracts/target"
     ),
+    "counting/test_count": "counting/kernels counting/own_kernels counting/pointwise counting/reductions",
+    "counting/test_one_pass": "ops/fused/rms_norm",
     "data/test_corpora": "data/documents data/config data/split",
     "data/test_labels": "data/labelled data/learned_tokenizer",
     "data/test_merges": "data/merge_process",

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import torch
 
-from seqloom.analysis.count import Executed, count
 from seqloom.core.cost import Cost
 from seqloom.core.mixer import Mixer
 from seqloom.core.state import nbytes
+from seqloom.counting.count import Executed, count
 from seqloom.mixers import kinds
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.ops.backends import known_backends, use

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqloom.analysis import sizes as module
-from seqloom.analysis.count import count
 from seqloom.analysis.match import By, Match, match, quantity
 from seqloom.analysis.sizes import Counted
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer
 from seqloom.core.mixer_config import MixerConfig
+from seqloom.counting.count import count
 from seqloom.mixers.attention.attention import AttentionConfig
 from seqloom.mixers.cached_heads import TRAITS
 from seqloom.models.decoder import Decoder, DecoderConfig

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.analysis.count import count
 from seqloom.analysis.whole import whole as of_settings
 from seqloom.cli import command
+from seqloom.counting.count import count
 from seqloom.mixers import mixer_config
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.ops.attention.adaptive_span import attend_spans

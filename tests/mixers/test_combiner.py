@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.analysis.count import count
+from seqloom.counting.count import count
 from seqloom.mixers import mixer_config
 from seqloom.ops.attention import attend
 from seqloom.ops.attention.combiner import Form, combine

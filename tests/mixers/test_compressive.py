@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 import seqloom
-from seqloom.analysis.count import count
 from seqloom.core.cost import Cost, linear
 from seqloom.core.mixer import Mixer
 from seqloom.core.state import State
+from seqloom.counting.count import count
 from seqloom.mixers import mixer_config
 from seqloom.ops.backends import use
 from seqloom.training.step import clipped_together

@@ -18,8 +18,8 @@ import torch
 from torch import nn
 
 import seqloom
-from seqloom.analysis.count import count
 from seqloom.core.mixer import Mixer
+from seqloom.counting.count import count
 from seqloom.mixers import mixer_config
 from seqloom.ops import backends
 from tests.mixers.equation import Case, check_equation, paper_weights

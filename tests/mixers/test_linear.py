@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.analysis.count import count
+from seqloom.counting.count import count
 from seqloom.layers.feature_maps import Elu
 from seqloom.mixers import mixer_config
 from seqloom.mixers.linear.linear import LinearAttention

@@ -21,9 +21,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from seqloom.analysis.count import count
 from seqloom.core.mixer import Mixer
 from seqloom.core.state import nbytes
+from seqloom.counting.count import count
 from seqloom.mixers import mixer_config
 from seqloom.ops import backends
 from tests.mixers.equation import Case, check_equation

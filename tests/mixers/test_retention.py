@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.analysis.count import count
+from seqloom.counting.count import count
 from seqloom.mixers import mixer_config
 from seqloom.mixers.linear.retention import Retention
 from seqloom.ops.backends import use

@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.nn.functional import layer_norm
 
 import seqloom
-from seqloom.analysis.count import count
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.state import nbytes
+from seqloom.counting.count import count
 from seqloom.mixers import mixer_config
 from seqloom.mixers.state_space.spade import Spade, weaker
 from seqloom.models.decoder import Decoder, DecoderConfig

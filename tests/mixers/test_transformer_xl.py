@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.analysis.count import count
 from seqloom.core.cost import Cost, linear
 from seqloom.core.mixer import Mixer
 from seqloom.core.state import State
+from seqloom.counting.count import count
 from seqloom.mixers import mixer_config
 from seqloom.ops.backends import use
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from seqloom.analysis.count import count
+from seqloom.counting.count import count
 from seqloom.models.channel_mix import ChannelMix
 from tests.contract.cases import DIM, drawn
 from tests.contract.test_causal import check_causal, check_longest

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from seqloom.analysis.count import count
+from seqloom.counting.count import count
 from seqloom.models.channel_mix7 import ChannelMix7
 from tests.contract.cases import DIM, drawn
 from tests.models.test_channel_mix import PROMISES

@@ -5,9 +5,9 @@ from functools import partial
 import pytest
 import torch
 
-from seqloom.analysis.count import count
 from seqloom.analysis.measure import peak_bytes
 from seqloom.core.config import read
+from seqloom.counting.count import count
 from seqloom.models.decoder import DecoderConfig
 from seqloom.models.ffn import FFN
 from seqloom.training.settings import resolve

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 import seqloom
-from seqloom.analysis.count import count
 from seqloom.core.model_config import ModelConfig
+from seqloom.counting.count import count
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.models.encoder import EncoderConfig
 from seqloom.ops.backends import known_backends, use

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.analysis.count import count
+from seqloom.counting.count import count
 from seqloom.models.separable import KERNELS, Separable
 from tests.contract.cases import DIM, drawn
 from tests.models.test_channel_mix import PROMISES

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.analysis.count import count
 from seqloom.core.progress import show_nothing
 from seqloom.core.state import flat, repeat, select
+from seqloom.counting.count import count
 from seqloom.evaluation.reading import remembering
 from seqloom.models.decoder import Decoder
 from seqloom.models.kinds import model_config

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.analysis.count import count
 from seqloom.cli import command
+from seqloom.counting.count import count
 from seqloom.models.kinds import model_config
 from seqloom.models.textcnn import TextCNN
 from seqloom.runs import model as stored

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 import seqloom
-from seqloom.analysis.count import count
 from seqloom.core.config import read
 from seqloom.core.state import select
+from seqloom.counting.count import count
 from seqloom.models.decoder import Decoder
 from seqloom.models.halting import Halting, Pondering
 from seqloom.models.kinds import model_config

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 import seqloom
-from seqloom.analysis.count import count
 from seqloom.cli import command
 from seqloom.core.state import nbytes, select
+from seqloom.counting.count import count
 from seqloom.generation.translation import translate
 from seqloom.models.kinds import model_config
 from seqloom.models.source_block import SourceBlock

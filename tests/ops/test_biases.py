@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from seqloom.analysis.count import count
+from seqloom.counting.count import count
 from seqloom.ops.biased_average import biases
 
 N, F = 40, 3

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.analysis.count import Executed, count
+from seqloom.counting.count import Executed, count
 from seqloom.ops import backends
 from seqloom.ops.lag_sum import lags, native
 from seqloom.ops.native import NativeFunction

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from seqloom.analysis.count import Executed, count
+from seqloom.counting.count import Executed, count
 from seqloom.ops import backends
 from seqloom.ops.lag_sum import lags, spectral
 from tests.ops.needing import needs_native

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.analysis.count import count
+from seqloom.counting.count import count
 from seqloom.ops import backends
 from seqloom.ops.native import NativeFunction
 from seqloom.ops.native.entry import is_without_numbers

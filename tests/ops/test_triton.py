@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.analysis.count import count
+from seqloom.counting.count import count
 from seqloom.ops import backends, gpu
 from seqloom.ops.lag_sum import gpu as lag_gpu
 from seqloom.ops.lag_sum import lags

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.analysis.count import count
+from seqloom.counting.count import count
 from seqloom.ops import backends
 from seqloom.ops.attention import attend, band_pattern, everywhere, gpu
 from tests.ops.kernel_runs import DEVICE, every_type, everything, numbers, runs, same

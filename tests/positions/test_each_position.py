@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.analysis.count import count
 from seqloom.core.model import Model
+from seqloom.counting.count import count
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.models.encoder import Encoder, EncoderConfig
 from seqloom.ops.backends import known_backends, use

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Literal
 import pytest
 import torch
 
-from seqloom.analysis.count import count
 from seqloom.contracts import PROMISES
 from seqloom.contracts.finding import Promise
 from seqloom.contracts.subject import Subject
@@ -14,6 +13,7 @@ from seqloom.core import position as registry
 from seqloom.core.config import read
 from seqloom.core.mixer import Mixer
 from seqloom.core.position import PositionConfig
+from seqloom.counting.count import count
 from seqloom.mixers import mixer_config
 from seqloom.mixers.attention.attention import AttentionConfig
 from seqloom.mixers.state_space.spade import SpadeConfig

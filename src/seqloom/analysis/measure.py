@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from seqloom.analysis.count import Executed, count
 from seqloom.core.mixer import Mixer
+from seqloom.counting.count import Executed, count
 
 PAUSE = 0.001
 """seconds between two timed runs"""

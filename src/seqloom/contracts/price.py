@@ -5,11 +5,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from seqloom.analysis.count import Executed, Unpriced, count
 from seqloom.contracts.finding import Broken, NotApplicable, promise
 from seqloom.contracts.subject import Subject, forward, streams
 from seqloom.core.cost import NAMES, Cost
 from seqloom.core.mixer import Mixer
+from seqloom.counting.count import Executed, Unpriced, count
 from seqloom.ops.backends import known_backends, use
 
 OPERATIONS = ("mul", "add", "div", "exp", "other")

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 
-from seqloom.analysis.pointwise import Call, Rule, times
 from seqloom.core.cost import Cost, Span, gate, linear, rootnorm, sigmoid
+from seqloom.counting.pointwise import Call, Rule, times
 from seqloom.ops.fused.gated_decay.reference import price as gates_price
 from seqloom.ops.fused.short_convolution.reference import price as convolution_price
 from seqloom.ops.fused.small_blocks.reference import price as blocks_price

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from seqloom.analysis.count import Executed, Unpriced, count
-from seqloom.analysis.own_kernels import delta_rule, linear_decay_native, selective_scan, spectral_lag_sum
-from seqloom.analysis.pointwise import Call
-from seqloom.analysis.reductions import cumulative_sum
+from seqloom.counting.count import Executed, Unpriced, count
+from seqloom.counting.own_kernels import delta_rule, linear_decay_native, selective_scan, spectral_lag_sum
+from seqloom.counting.pointwise import Call
+from seqloom.counting.reductions import cumulative_sum
 from seqloom.ops.delta_rule.reference import price as delta_price
 from seqloom.ops.linear_decay.reference import price as decay_price
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.analysis.count import count
+from seqloom.counting.count import count
 from seqloom.ops import backends
 from seqloom.ops.fused import gated_decay, gated_norm, small_blocks
 from seqloom.ops.fused.short_convolution import convolve

@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from seqloom.analysis import kernels, one_pass, pointwise, reductions
 from seqloom.core.cost import Cost
+from seqloom.counting import kernels, one_pass, pointwise, reductions
 
 RULES = pointwise.RULES | reductions.RULES | kernels.RULES | one_pass.RULES
 
@@ -50,7 +50,7 @@ class Unpriced(AssertionError):
     """Ops on floats that ran and have no price: `ops`, sorted."""
 
     def __init__(self, ops: list[str]) -> None:
-        price = "price them in seqloom.analysis: pointwise, reductions or kernels"
+        price = "price them in seqloom.counting: pointwise, reductions or kernels"
         super().__init__(f"ops on floats without a price: {', '.join(ops)}; {price}")
         self.ops = ops
 

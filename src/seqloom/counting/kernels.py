@@ -15,7 +15,8 @@ import math
 
 from torch import Tensor
 
-from seqloom.analysis.own_kernels import (
+from seqloom.core.cost import Cost, gelu, gelu_tanh, layernorm
+from seqloom.counting.own_kernels import (
     delta_rule,
     lag_sum,
     linear_decay_gpu,
@@ -26,8 +27,7 @@ from seqloom.analysis.own_kernels import (
     spectral_lag_sum,
     wkv_average,
 )
-from seqloom.analysis.pointwise import Call, Rule, times
-from seqloom.core.cost import Cost, gelu, gelu_tanh, layernorm
+from seqloom.counting.pointwise import Call, Rule, times
 from seqloom.ops.state_space.reference import exponential_price, solution_price
 
 

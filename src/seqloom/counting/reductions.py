@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from seqloom.analysis.pointwise import Call, Rule
 from seqloom.core.cost import Cost
+from seqloom.counting.pointwise import Call, Rule
 
 
 def sum_(call: Call) -> Cost:

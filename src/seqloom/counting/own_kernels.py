@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from seqloom.analysis.pointwise import Call, times
 from seqloom.core.cost import Cost, Span
+from seqloom.counting.pointwise import Call, times
 from seqloom.ops.delta_rule.reference import price as delta_price
 from seqloom.ops.lag_sum import spectral
 from seqloom.ops.linear_decay import gpu as decay_gpu

@@ -1,0 +1,1 @@
+"""The arithmetic that torch executes, counted op by op, with a price for each."""
