@@ -4,6 +4,7 @@ gutenberg-children         100 children's books, downloaded once (`gutenberg.py`
 stories[:COUNT[:SEED]]     generated stories, one per document; by default 20000 stories of seed 0
 markov:STATES:ORDER:SEED   1000 documents of 1000 letters from a Markov chain; :variable at the end: of variable order
 hmm:STATES:SYMBOLS:SEED    1000 documents of 1000 letters from a hidden Markov chain
+images:KIND or :./FOLDER   pictures, a character for each pixel and channel: see `seqloom.data.pictures`
 episodes:ENV:POLICY        recorded actions of agents, not text: see `seqloom.data.episodes`
 anything else              a path; write ./stories for a folder of that name
 """
@@ -11,7 +12,7 @@ anything else              a path; write ./stories for a folder of that name
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -232,4 +233,22 @@ def _chain_text(name: str) -> Documents:
     return Documents.of([Document(f"document {number}", text) for number, text in texts], name)
 
 
-_GENERATED: dict[str, Callable[[str], Documents]] = {"stories": _stories, "markov": _chain_text, "hmm": _chain_text}
+def _picture_texts(name: str) -> Documents:
+    """The texts of pictures (`seqloom.data.pictures`), which are drawn or read again in each pass."""
+    from seqloom.data.pictures import read_pictures, write_text
+
+    pictures = read_pictures(name)
+
+    def texts() -> Iterator[Document]:
+        for number, drawn in enumerate(pictures):
+            yield Document(f"picture {number}", write_text(drawn.picture, pictures.order))
+
+    return Documents(name, texts, pictures.count, unit="picture")
+
+
+_GENERATED: dict[str, Callable[[str], Documents]] = {
+    "stories": _stories,
+    "markov": _chain_text,
+    "hmm": _chain_text,
+    "images": _picture_texts,
+}

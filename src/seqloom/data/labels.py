@@ -2,6 +2,8 @@
 
     given    label <TAB> text [<TAB> second text]                  a line of a .tsv file
              {"label": …, "text": …, "text_2": …}                  a line of a .jsonl file
+             images:…                                              pictures, by what is on them (`pictures`)
+             listops[:COUNT[:SEED]]                                nested operations on lists (`list_operations`)
     book     which document a passage is from
     later    which of two passages of a document comes later: "first" or "second"
     same     whether two passages are from one document: "same" or "different"
@@ -22,7 +24,9 @@ import numpy as np
 from seqloom.data.corpora import read
 from seqloom.data.documents import Document
 from seqloom.data.json_lines import MISSING, SUFFIXES, field_of, string_fields
+from seqloom.data.list_operations import read_lists
 from seqloom.data.permutation import permute
+from seqloom.data.pictures import read_pictures, write_text
 from seqloom.data.text_file import read_text_file, suffix_of
 
 Task: TypeAlias = Literal["given", "book", "later", "same"]
@@ -41,8 +45,11 @@ class Example:
 def from_file(source: str | Path, column: str = "text") -> list[Example]:
     """The examples of a .tsv or .jsonl file, in its order; all have one text, or all have two.
 
-    Raises as `corpora.read` does for a file, and ValueError, with its number, for a line that is not an example.
+    Named sources (`GENERATED`) have labels of their own. Raises as `corpora.read` does for a file, and
+    ValueError, with its number, for a line that is not an example.
     """
+    if (name := str(source).partition(":")[0]) in GENERATED:
+        return GENERATED[name](str(source))
     path = Path(source).expanduser()
     suffix = suffix_of(path)
     if path.is_dir() or suffix not in (".tsv", *SUFFIXES):
@@ -64,6 +71,21 @@ def from_file(source: str | Path, column: str = "text") -> list[Example]:
         if len(example.texts) != text_count:
             raise ValueError(f"{example.name}: {len(example.texts)} texts, where the first line has {text_count}")
     return examples
+
+
+def _picture_examples(source: str) -> list[Example]:
+    """Pictures, and what is on them, or the folders that files are in."""
+    pictures = read_pictures(source)
+    texts = ((drawn.label, write_text(drawn.picture, pictures.order)) for drawn in pictures)
+    return [Example(f"{source}, picture {number}", label, (text,)) for number, (label, text) in enumerate(texts)]
+
+
+def _list_operations(source: str) -> list[Example]:
+    return [Example(f"{source}, list {number}", *drawn) for number, drawn in enumerate(read_lists(source))]
+
+
+GENERATED = {"images": _picture_examples, "listops": _list_operations}
+"""makes the examples of a source by its name"""
 
 
 def from_passages(documents: Sequence[Document], task: Task, words: int, seed: int) -> list[Example]:

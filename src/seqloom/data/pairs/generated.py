@@ -6,6 +6,8 @@
     sorting                               31 7 88 → 7 31 88                         3 to 8 numbers below 100
     reversing                             stone → enots                             4 to 12 letters
     arithmetic                            347+85 → 432                              +, - and *, up to three digits each
+    pictures-doubling                     8 × 8 pixels → 16 × 16                    digits (`seqloom.data.pictures`)
+    pictures-coloring                     8 × 8 gray pixels → 8 × 8 in color        shapes
 
 Numbers and dates are entry i of a permutation of all of them, so that no two indices have the same number or date. The
 other kinds are drawn at random, and a text may occur twice.
@@ -21,6 +23,7 @@ import numpy as np
 
 from seqloom.data.pairs.number_words import LARGEST, english, french, german
 from seqloom.data.permutation import permute
+from seqloom.data.pictures import draw_pictures, write_text
 
 MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October"),
@@ -121,6 +124,20 @@ def _arithmetic(entry: int, draws: Draws) -> tuple[str, str]:
     return f"{first}{sign}{second}", str(result)
 
 
+def _doubling(entry: int, draws: Draws) -> tuple[str, str]:
+    """A digit at half its size, each pixel the mean of four, and at its size."""
+    (drawn,) = draw_pictures("digits", 16, draws.below(MOST_DRAWN), 0, 1)
+    half = drawn.picture.reshape(8, 2, 8, 2, 1).mean((1, 3)).round().astype(np.uint8)
+    return write_text(half), write_text(drawn.picture)
+
+
+def _coloring(entry: int, draws: Draws) -> tuple[str, str]:
+    """A colored shape in gray, by the mean of its three numbers, and in color."""
+    (drawn,) = draw_pictures("colors", 8, draws.below(MOST_DRAWN), 0, 1)
+    gray = drawn.picture.mean(2, keepdims=True).round().astype(np.uint8)
+    return write_text(gray), write_text(drawn.picture)
+
+
 KINDS = {
     **{f"numbers-{language}": Kind(_words_to_digits(language), LARGEST + 1) for language in WORDS},
     **{f"words-{language}": Kind(_digits_to_words(language), LARGEST + 1) for language in WORDS},
@@ -128,5 +145,7 @@ KINDS = {
     "sorting": Kind(_sorting),
     "reversing": Kind(_reversing),
     "arithmetic": Kind(_arithmetic),
+    "pictures-doubling": Kind(_doubling),
+    "pictures-coloring": Kind(_coloring),
 }
 """the kinds of generated pairs by name"""

@@ -1,0 +1,48 @@
+"""ListOps: results by an evaluation of the text, depth and length, and wrong names."""
+
+import pytest
+
+from seqloom.data.labels import from_file
+from seqloom.data.list_operations import DEEPEST, LONGEST, read_lists
+
+
+def evaluate(words: list[str]) -> int:
+    """The result of a list, whose words are taken from the front."""
+    word = words.pop(0)
+    if not word.startswith("["):
+        return int(word)
+    entries = []
+    while words[0] != "]":
+        entries.append(evaluate(words))
+    words.pop(0)
+    assert 2 <= len(entries) <= LONGEST
+    ranked = sorted(entries)
+    middle = ranked[len(ranked) // 2] if len(ranked) % 2 else ranked[len(ranked) // 2 - 1]
+    return {"[MIN": ranked[0], "[MAX": ranked[-1], "[MED": middle, "[SM": sum(entries) % 10}[word]
+
+
+def test_the_label_is_the_result() -> None:
+    drawn = read_lists("listops:400")
+    for label, (text,) in drawn:
+        assert evaluate(text.replace("]", " ]").split()) == int(label)
+        depth = deepest = 0
+        for letter in text:
+            depth += {"[": 1, "]": -1}.get(letter, 0)
+            deepest = max(deepest, depth)
+        assert deepest <= DEEPEST
+    assert {label for label, _ in drawn} == set("0123456789")
+    assert max(text.count("[") for _, (text,) in drawn) > 5
+    assert drawn[:5] == read_lists("listops:5")
+    assert drawn[:5] != read_lists("listops:5:1")
+
+
+def test_they_are_labelled_examples() -> None:
+    examples = from_file("listops:3")
+    assert [(example.label, example.texts) for example in examples] == read_lists("listops:3")
+
+
+@pytest.mark.parametrize("name", ["listops:x", "listops:1", "listops:5:1:2", "listops:99999999"])
+def test_a_wrong_name(name: str) -> None:
+    with pytest.raises(ValueError, match=r"listops") as error:
+        read_lists(name)
+    assert "\n" not in str(error.value)
