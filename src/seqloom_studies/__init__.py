@@ -18,6 +18,7 @@ COMMANDS = {
     "conversions": "seqloom_studies.conversions.command:command",
     "question": "seqloom_studies.question.command:command",
     "numbers": "seqloom_studies.numbers.command:command",
+    "pictures": "seqloom_studies.pictures.command:command",
     "poles": "seqloom_studies.poles.command:command",
     "gpu": "seqloom_studies.gpu.command:command",
 }

@@ -45,6 +45,7 @@ HEALTHY = {
     "hf": ["{run}", "new"],
     "maze": ["lstm", "--lengths", "10", "--out", "new"],
     "question": ["he", "--pairs", "2", "--out", "new"],
+    "pictures": ["gru", "--source", "images:shapes:8:40", "--out", "new"],
     "numbers": ["gru", "--source", "numbers:sines", "--out", "new"],
     "markov-gap": ["he", "--orders", "1", "--hidden", "0", "--out", "new"],
     "onnx": ["{run}", "new.onnx"],

@@ -17,6 +17,7 @@ WORDS = {
     "study maze": ["study", "maze", "gru", "--lengths", "10", "--batches", "1"],
     "study recall": ["study", "recall", "he", "--batches", "1"],
     "study question": ["study", "question", "he", "--pairs", "2", "--batches", "1"],
+    "study pictures": ["study", "pictures", "gru", "--source", "images:shapes:8:40", "--batches", "1"],
     "study numbers": ["study", "numbers", "gru", "--source", "numbers:sines", "--batches", "1"],
     "study markov-gap": ["study", "markov-gap", "he", "--orders", "1", "--batches", "1"],
     "study paper": ["study", "paper", "fig8", "--scale", "tiny", "--source", "stories:300:0", "--only", "he"],

@@ -56,8 +56,15 @@ def predicted(**changes: Any) -> dict[str, Any]:
     return row | ORIGIN | changes
 
 
+def painted(**changes: Any) -> dict[str, Any]:
+    """A row of `seqloom study pictures`."""
+    row = {"mixer": "he", "source": "images:shapes:8", "seed": 0, "parameters": 9, "multiplications": 99, "bits": 2.5,
+           "pictures": 2, "shape": [2, 2, 1], "samples": [[0, 17, 34, 51]], "failed": None}  # fmt: skip
+    return row | ORIGIN | changes
+
+
 USUAL = {"agents": played, "maze": turned, "extrapolate": longer, "markov-gap": gap, "question": answered,
-         "numbers": predicted}  # fmt: skip
+         "numbers": predicted, "pictures": painted}  # fmt: skip
 """what makes a row of each study"""
 
 

@@ -19,6 +19,7 @@ NUMBERS = {
     "markov-gap": ("gap", "truth", "rate"),
     "question": ("lr", "accuracy", "chance"),
     "numbers": ("lr", "held_out", "error", "best"),
+    "pictures": ("bits",),
 }
 COUNTS = {
     "agents": ("episodes", "context", "seed"),
@@ -27,6 +28,7 @@ COUNTS = {
     "markov-gap": ("order", "context"),
     "question": ("seed", "batches", "parameters", "state_bytes"),
     "numbers": ("seed", "context", "parameters"),
+    "pictures": ("seed", "parameters", "multiplications", "pictures"),
 }
 TEXTS = {
     "agents": ("environment", "policy", "learner", "mixer"),
@@ -35,6 +37,7 @@ TEXTS = {
     "markov-gap": ("model", "source"),
     "question": ("mixer",),
     "numbers": ("mixer", "source"),
+    "pictures": ("mixer", "source"),
 }
 ORIGIN = ("date", "commit", "command", "machine")
 OF_A_NUMBER = ("12", True, [], {}, 1e101, -1e308, 10**400)

@@ -13,7 +13,7 @@ def report(
     out: Annotated[
         Path,
         typer.Argument(
-            help="the folder of a comparison, or of a study: agents, extrapolate, markov-gap, maze, numbers, question",
+            help="the folder of a comparison, or of a study that has a page: agents, maze, numbers, pictures, …",
             metavar="OUT",
         ),
     ],

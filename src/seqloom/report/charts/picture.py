@@ -5,6 +5,8 @@ import zlib
 from base64 import b64encode
 from collections.abc import Sequence
 
+RGB, PALETTE = 2, 3
+"""color types of PNG"""
 STEPS = 48
 """colors of a scale; one step is at the limit of visibility"""
 # Pale to deep: lightness falls all the way, so the order holds in grey and with any color vision.
@@ -33,12 +35,20 @@ def png(steps: Sequence[Sequence[int | None]], scale: Sequence[str] = DEPTHS) ->
     """
     palette = [*colors(scale), (255, 255, 255)]
     lines = [bytes([0, *(len(palette) - 1 if step is None else step for step in row)]) for row in steps]
-    parts = {
-        b"IHDR": struct.pack(">IIBBBBB", len(steps[0]), len(steps), 8, 3, 0, 0, 0),
-        b"PLTE": bytes(part for color in palette for part in color),
-        b"IDAT": zlib.compress(b"".join(lines), 9),
-        b"IEND": b"",
-    }
+    plte = bytes(part for color in palette for part in color)
+    return _file(len(steps[0]), lines, PALETTE, {b"PLTE": plte})
+
+
+def paint(lines: Sequence[Sequence[tuple[int, int, int]]]) -> str:
+    """Pixels of red, green and blue from 0 to 255, line by line, as the `data:` address of a PNG."""
+    data = [bytes([0, *(part for pixel in line for part in pixel)]) for line in lines]
+    return "data:image/png;base64," + b64encode(_file(len(lines[0]), data, RGB, {})).decode()
+
+
+def _file(width: int, lines: Sequence[bytes], color: int, before: dict[bytes, bytes]) -> bytes:
+    """A PNG of lines that each begin with the number of their filter, and chunks that come before them."""
+    header = struct.pack(">IIBBBBB", width, len(lines), 8, color, 0, 0, 0)
+    parts = {b"IHDR": header, **before, b"IDAT": zlib.compress(b"".join(lines), 9), b"IEND": b""}
     chunks = (struct.pack(">I", len(body)) + tag + body + struct.pack(">I", zlib.crc32(tag + body))
               for tag, body in parts.items())  # fmt: skip
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)

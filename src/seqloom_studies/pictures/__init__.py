@@ -1,0 +1,1 @@
+"""Models that predict pictures, number by number."""

@@ -1,0 +1,56 @@
+"""`seqloom study pictures`: the options."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seqloom.cli.options import folder, out_folder
+from seqloom.cli.time_limit import time_limited
+
+MIXERS = (
+    "sparse:length=16",
+    "longformer:window=32",
+    "image:dimensions=2,width=16,rows=4,columns=4,above=4,side=4",
+    "attention:heads=4",
+)
+"""strided attention, a window of as many tokens, rectangles, and all tokens"""
+
+
+@time_limited
+def command(
+    out: Annotated[
+        Path | None,
+        typer.Option(help="the folder for the models; the same command continues there", parser=folder, metavar="PATH"),
+    ] = None,
+    mixers: Annotated[
+        list[str] | None, typer.Argument(help="KIND or KIND:NAME=VALUE,…; default: strided, a window, rectangles, all")
+    ] = None,
+    source: Annotated[
+        str, typer.Option("--source", help="images:KIND[:SIZE[:COUNT[:SEED]]][:blocks], or images:./FOLDER")
+    ] = "images:digits",
+    batches: Annotated[int, typer.Option(help="training batches", min=1, max=10**6)] = 1500,
+    seeds: Annotated[int, typer.Option(help="models of each kind, with different initial weights")] = 1,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.depth=6")
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
+    ] = False,
+    jobs: Annotated[int, typer.Option(help="models that train at once, each on a share of the cores")] = 1,
+) -> int:
+    """Measures how well models predict pictures, in bits per dimension, and shows what they draw."""
+    from seqloom.cli.checked import require_contenders
+
+    models_folder = out_folder(out, planned=plan)
+    names = [*(mixers or MIXERS)]
+    require_contenders(names, "pictures/small", change or [])
+    from seqloom.studies.candidates import parse_candidate
+    from seqloom.studies.command import run_study
+    from seqloom.studies.runner import Workers
+    from seqloom_studies.pictures import page
+    from seqloom_studies.pictures.study import PicturesStudy
+
+    candidates = [parse_candidate(name) for name in names]
+    study = PicturesStudy(candidates, source, batches=batches, seeds=seeds, changes=change or [])
+    return run_study(study.study, models_folder, Workers(jobs), page, planned=plan)
