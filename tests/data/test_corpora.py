@@ -81,6 +81,7 @@ def test_a_dangling_link_in_a_folder_is_an_error(tmp_path) -> None:
 
 def test_a_text_larger_than_the_memory_is_not_read(tmp_path) -> None:
     with (tmp_path / "a.txt").open("wb") as file:
+        file.write(b"a word " * 2**18)
         file.truncate(2**43)  # a hole: it takes no room on the disk
     with pytest.raises(ValueError, match=r"reading .*a\.txt needs at least 16\.0 TiB of memory, and .* are available"):
         read(tmp_path)

@@ -58,7 +58,7 @@ MISSING_FIELDS = {
 @pytest.mark.parametrize(("row", "message"), MISSING_FIELDS.values(), ids=MISSING_FIELDS)
 def test_a_missing_field_names_those_that_are_there(tmp_path: Path, row: dict, message: str) -> None:
     with pytest.raises(ValueError, match=rf'line 1: no string field "text"; {message}') as caught:
-        read(lines(tmp_path / "a.jsonl", row))
+        list(read(lines(tmp_path / "a.jsonl", row)))
     assert "\n" not in str(caught.value)
 
 

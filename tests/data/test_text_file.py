@@ -11,7 +11,7 @@ from seqloom.data import text_file
 from seqloom.data.corpora import read
 from seqloom.data.labels import from_file
 from seqloom.data.pairs import read_pairs
-from seqloom.data.text_file import stem_of, suffix_of
+from seqloom.data.text_file import split_text, stem_of, suffix_of, text_parts
 
 TEXT = "\ufeffone\r\ntwo thrée " * 50
 
@@ -47,8 +47,29 @@ def test_a_file_that_was_cut_or_changed_is_named(tmp_path: Path, ending: str, co
     for number in (*range(1, len(whole), 7), None):
         path.write_bytes(whole[:number] if number else whole[:40] + b"\xff" + whole[41:])
         with pytest.raises(ValueError, match=rf"a\.txt{ending}: damaged, or not compressed as its name says") as caught:
-            read(path)
+            list(read(path))
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1 << 20])
+def test_a_text_in_parts_is_the_text(tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_file, "_AT_ONCE", size)
+    (tmp_path / "a").write_bytes("\ufeffa\r\n\rb\r\r\nthr\u00e9e \U0001f600\ufeff\r".encode())
+    assert "".join(text_parts(tmp_path / "a")) == "a\n\nb\n\nthr\u00e9e \U0001f600\ufeff\n"
+    (tmp_path / "a").write_bytes("\u00e9\u4e2d".encode()[:-1])
+    with pytest.raises(ValueError, match="not UTF-8 at byte offset 2; convert"):
+        list(text_parts(tmp_path / "a"))
+    (tmp_path / "a").write_bytes("\u00e9\u4e2d\0".encode())
+    with pytest.raises(ValueError, match="NUL byte at offset 5"):
+        list(text_parts(tmp_path / "a"))
+
+
+@pytest.mark.parametrize("separator", ["\n", "<|end|>", "aa"])
+def test_a_text_in_parts_is_split_as_a_whole(separator: str) -> None:
+    text = "a\n\nbb<|end|><|end|>aaab\n" * 7
+    for size in (1, 2, 5, 40, 1000):
+        parts = [text[start : start + size] for start in range(0, len(text), size)]
+        assert list(split_text(parts, separator)) == text.split(separator)
 
 
 def test_zstandard_is_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,13 +87,13 @@ def test_zst(tmp_path: Path) -> None:
     for damaged in (b"no frame" + whole, whole[:-5], whole[:10], whole[:30] + b"\xff" + whole[31:]):
         (tmp_path / "a.txt.zst").write_bytes(damaged)
         with pytest.raises(ValueError, match="damaged, or not compressed"):
-            read(tmp_path / "a.txt.zst")
+            list(read(tmp_path / "a.txt.zst"))
 
 
 @pytest.mark.slow
 def test_what_becomes_too_large_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_file, "_AT_ONCE", 1000)
     monkeypatch.setattr(available_memory, "available_memory", lambda: 50_000)
-    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(bytes(10_000_000)))
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"word " * 2_000_000))
     with pytest.raises(ValueError, match=r"reading .*a\.txt\.gz needs at least .* of memory, and .* are available"):
-        read(tmp_path / "a.txt.gz")
+        list(read(tmp_path / "a.txt.gz"))

@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperGroup
 from typing_extensions import override
 
-from seqloom.cli.options import COLUMN, TEXT, folder
+from seqloom.cli.options import COLUMN, SEPARATOR, TEXT, folder
 
 
 class SourceFirst(TyperGroup):
@@ -39,6 +39,7 @@ def survey(
         typer.Option(help="a tokenizer.json, a Hugging Face tokenizer's folder, bytes, characters or words"),
     ] = None,
     column: Annotated[str, typer.Option(help=COLUMN)] = "text",
+    separator: Annotated[str | None, typer.Option(help=SEPARATOR)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Prepares a source (tokenizer and token files) and prints its size, its longest documents and what was skipped.
@@ -49,7 +50,7 @@ def survey(
     """
     from seqloom.cli.work.survey import survey_source
 
-    print(survey_source(source, vocab, tokenizer, column, as_json=as_json))
+    print(survey_source(source, vocab, tokenizer, column, separator, as_json=as_json))
 
 
 @data.command()

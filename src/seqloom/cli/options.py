@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 TEXT = "a text file, JSON lines, a folder, a .parquet, a folder of datasets"
 COLUMN = "the column or field of the text, in JSON lines, a .parquet or a folder of datasets; a.b for b inside a"
+SEPARATOR = "what stands between two documents of a text file: line, or a text such as <|endoftext|>"
 Run = Annotated[Path, typer.Argument(help="the folder of a run: the --out of its training")]
 Knn = Annotated[
     Path | None,

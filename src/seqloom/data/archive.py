@@ -110,7 +110,7 @@ def read(path: Path, settings: Mapping[str, Any] | None = None) -> Corpus:
 
 def shaping(data: DataConfig, tokenizer: Tokenizer | None) -> dict[str, Any]:
     """Those settings of a text that shape its ids; a given tokenizer counts by its content."""
-    names = ["vocab", "held_out", "unwrap", "column", "division", "folds", "fold"]
+    names = ["vocab", "held_out", "unwrap", "column", "division", "folds", "fold", "separator"]
     if data.division == "documents":
         names.append("seed")
     settings = {name: getattr(data, name) for name in names}

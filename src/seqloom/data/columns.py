@@ -6,7 +6,6 @@ extra `seqloom[data]`): a folder of `datasets` holds Arrow streams, which its st
     state.json {"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}     dataset_dict.json {"splits": ["train"]}
 """
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any, BinaryIO, final
 
 from seqloom.core.files import open_regular, read_json
 from seqloom.data.documents import Document, Documents
+from seqloom.data.text_file import require_unchanged, stamp_of_open
 
 ROWS = 1024
 """rows that are read at once"""
@@ -116,19 +116,18 @@ def _documents(
     """The documents of a column of several files, which each pass reads again in batches."""
     if find_spec("pyarrow") is None:
         raise ValueError(f"{source}: reading it needs pyarrow: pip install 'seqloom[data]'")
-    counts, sizes_and_times, paths_of_names = [], [], []
+    counts, stamps, paths_of_names = [], [], []
     for file in files:
         with _reading(file.path) as opened:
             paths_of_names.append(_names_of(file.columns(opened), column, file.path))
             opened.seek(0)
             counts.append(file.rows(opened))
-            sizes_and_times.append(_size_and_time(opened))
+            stamps.append(stamp_of_open(opened))
 
     def start() -> Iterator[Document]:
-        for file, size_and_time, names in zip(files, sizes_and_times, paths_of_names, strict=True):
+        for file, stamp, names in zip(files, stamps, paths_of_names, strict=True):
             with _reading(file.path) as opened:
-                if _size_and_time(opened) != size_and_time:
-                    raise ValueError(f"{file.path} was changed while it was read: start again")
+                require_unchanged(opened, file.path, stamp)
                 number = 0
                 for batch in file.batches(opened, names):
                     batch.validate(full=True)  # pyarrow follows any offset, also to outside of its memory
@@ -197,11 +196,6 @@ def _inside(values: Any, names: Sequence[str]) -> Any:
     from pyarrow import compute
 
     return compute.struct_field(values, list(names[1:])) if len(names) > 1 else values
-
-
-def _size_and_time(file: BinaryIO) -> tuple[int, int]:
-    status = os.fstat(file.fileno())
-    return status.st_size, status.st_mtime_ns
 
 
 def _names(values: Any, field: str, path: Path) -> list[str]:

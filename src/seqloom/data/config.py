@@ -88,6 +88,12 @@ class DataConfig(Config):
         description="the column (Parquet) or field (JSON lines) that holds the text; a.b is the field b inside a; for "
         "training.objective.kind=numbers the columns of a file, as a,b (default: all)",
     )
+    separator: str | None = Field(
+        None,
+        min_length=1,
+        description="what stands between two documents of a text file: line (each line is one), or a text such as "
+        "<|endoftext|>; unset: a text file is one document",
+    )
     labels: Literal["given", "book", "later", "same"] = Field(
         "given",
         description="labels for training.objective.kind=labels: given (a .tsv file of label, text and optionally a "
@@ -95,7 +101,10 @@ class DataConfig(Config):
         "later (which of two comes later), same (whether two are from one document)",
     )
     passage: int = Field(64, ge=1, le=2**20, description="words of a passage, if data.labels is not `given`")
-    later: ClassVar = ("packed", "tokenizer", "column", "division", "disjoint", "labels", "passage", "folds", "fold")
+    later: ClassVar = (
+        *("packed", "tokenizer", "column", "division", "disjoint", "labels", "passage", "folds", "fold"),
+        "separator",
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -9,33 +9,28 @@ episodes:ENV:POLICY        recorded actions of agents, not text: see `seqloom.da
 anything else              a path; write ./stories for a folder of that name
 """
 
+import itertools
 import os
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seqloom.core.available_memory import require_memory
 from seqloom.core.seeds import require_seed
-from seqloom.data import columns, gutenberg, json_lines
+from seqloom.data import columns, gutenberg
 from seqloom.data.documents import Document, Documents, format_counts
-from seqloom.data.json_lines import documents_in, holds_json_lines
-from seqloom.data.text_file import plain, read_text_file, stem_of, suffix_of
+from seqloom.data.json_lines import SUFFIXES as JSON_LINES
+from seqloom.data.text_documents import SUFFIXES, TextFile, holds_json_lines, require_separator
+from seqloom.data.text_file import plain, stem_of, suffix_of
 
 if TYPE_CHECKING:
     from seqloom.data.markov import Chain, HiddenChain
 
-_SUFFIXES = (".txt", ".md", ".text")
 RUN = {"config.json", "metrics.jsonl"}
 """files by which the folder of a run is known, whose rows are no text"""
 _PARQUET = ".parquet"
-_TABLES = (".csv", ".tsv")
-_MARKUP = (".html", ".htm", ".xhtml", ".xml")
-_TAGS = ("<!doctype html", "<html", "<?xml")
-"""what the text of a file in HTML or XML begins with"""
-_AS_IT_IS = "To train on the file as it is, call it .txt"
 _STORIES = 20000
 _MARKOV = 1000
 """documents of a Markov chain"""
@@ -43,24 +38,29 @@ _STORY_BYTES = 500
 """bytes of memory that a story takes at least, with its name"""
 
 
-def read(source: str | Path, *, column: str = "text", cache: str | Path | None = None) -> Documents:
+def read(
+    source: str | Path, *, column: str = "text", separator: str | None = None, cache: str | Path | None = None
+) -> Documents:
     """The documents of a source, in a fixed order; none is empty.
 
     Of a folder and its subfolders, .txt, .md, .text, .jsonl and .ndjson files are read in the order of their paths,
     without hidden files and READMEs; if there are none, its .parquet files in the same order. A folder that `datasets`
     saved is read by `columns.load_saved`. JSON lines, under any name, have one document per line, in the string field
     `column`, which is a.b for the field b of the object in a; a .parquet file has one per row. Any other file is one
-    document, except JSON, tables and markup, which are errors. Text files and JSON lines may be compressed
-    (`text_file`).
+    document, or has several with a `separator` between them (`text_documents`), except JSON, tables and markup, which
+    are errors. Text files and JSON lines may be compressed (`text_file`).
 
-    Parquet files and saved datasets are read again in every pass; everything else is held in memory.
+    Files are read again in every pass; named corpora are held in memory.
 
     Raises OSError or ValueError, in one line that names the file, where a file or a subfolder is missing, unreadable,
-    not regular, larger than the memory, empty, binary, not UTF-8 (with the byte offset), or of a kind that holds no
-    plain text; for a wrong line of JSON lines (with its number); for a folder without text; and as `columns.parquet`
-    does.
+    not regular, or of a kind that holds no plain text; for a folder without text; for a separator in a source without
+    plain text; and as `columns.parquet` does. A pass raises it where a file is empty, binary, not UTF-8 (with the byte
+    offset) or has changed, where a document is larger than the memory, and for a wrong line of JSON lines.
     """
     name = str(source)
+    require_separator(separator)
+    if name == "gutenberg-children" or name.partition(":")[0] in _GENERATED:
+        _require_no_separator(separator, name)
     if name == "gutenberg-children":
         books = gutenberg.books(cache=cache)
         return Documents.of([Document(f"gutenberg {id}", text) for id, text in books], name)
@@ -72,14 +72,15 @@ def read(source: str | Path, *, column: str = "text", cache: str | Path | None =
         raise ValueError(f"{name[:100]}: episodes are no text: a model of kind decision learns them, decision/cartpole")
     path = _path(name)
     if path.is_dir():
-        return _folder(path, column)
+        return _folder(path, column, separator)
     if not path.exists():
         names = "gutenberg-children, stories, markov and hmm are the named corpora"
         raise FileNotFoundError(f"{path}: there is no such file or folder ({names})")
     if path.suffix.lower() == _PARQUET:
+        _require_no_separator(separator, name)
         return columns.parquet([path], column, name, plain)
-    documents, unit = _documents_in(path, path.name, column)
-    return Documents.of(documents, name, unit=unit)
+    file = TextFile.open(path, path.name, column, separator)
+    return _documents_of([file], name, file.unit, separator)
 
 
 def require_column(source: str | Path) -> None:
@@ -93,7 +94,7 @@ def require_column(source: str | Path) -> None:
     elif (path := _path(name)).is_dir():
         files = _files(path)[0]
         suffixes = {suffix_of(file) for file in files}
-        tables = suffixes <= {_PARQUET} or not suffixes.isdisjoint(json_lines.SUFFIXES)
+        tables = suffixes <= {_PARQUET} or not suffixes.isdisjoint(JSON_LINES)
         has_columns = columns.is_saved(path) or tables or any(map(_holds_json_lines, files))
     else:
         has_columns = not path.is_file() or path.suffix.lower() == _PARQUET or _holds_json_lines(path)
@@ -105,8 +106,7 @@ def require_column(source: str | Path) -> None:
 
 def _holds_json_lines(path: Path) -> bool:
     """Whether a text file is read as JSON lines."""
-    suffix = suffix_of(path)
-    return suffix in json_lines.SUFFIXES or (suffix != _PARQUET and holds_json_lines(read_text_file(path)))
+    return suffix_of(path) != _PARQUET and holds_json_lines(path)
 
 
 def _path(name: str) -> Path:
@@ -118,31 +118,51 @@ def _path(name: str) -> Path:
         raise ValueError(f"{name}: {str(error).rstrip('.').lower()}; write the whole path") from None
 
 
-def _folder(folder: Path, column: str) -> Documents:
+def _folder(folder: Path, column: str, separator: str | None) -> Documents:
     """The documents of a folder: its text files and JSON lines, or its Parquet files if it has no text."""
     if columns.is_saved(folder):
+        _require_no_separator(separator, str(folder))
         return columns.load_saved(folder, column, plain)
     files, skipped = _files(folder)
     texts = [path for path in files if suffix_of(path) != _PARQUET]
     tables = [path for path in files if suffix_of(path) == _PARQUET]
     if not texts and tables:
+        _require_no_separator(separator, str(folder))
         documents = columns.parquet(tables, column, str(folder), plain)
     elif texts:
         skipped.update(f"{_PARQUET} files, next to texts" for _ in tables)
-        parts = [_documents_in(path, path.relative_to(folder).as_posix(), column) for path in texts]
-        documents = Documents.of([document for part, _ in parts for document in part], str(folder))
+        opened = [TextFile.open(path, path.relative_to(folder).as_posix(), column, separator) for path in texts]
+        documents = _documents_of(opened, str(folder), "document", separator)
     else:
-        looked_for = ", ".join((*_SUFFIXES, *json_lines.SUFFIXES, _PARQUET))
+        looked_for = ", ".join((*SUFFIXES, *JSON_LINES, _PARQUET))
         there = f"; there are {format_counts(skipped)}" if skipped else ""
         raise ValueError(f"{folder}: no text in this folder (looked for {looked_for}){there}")
     documents.skipped.update(skipped)
     return documents
 
 
+def _documents_of(files: Sequence[TextFile], source: str, unit: str, separator: str | None) -> Documents:
+    """The documents of text files, which each pass reads again."""
+    if all(file.separator is None for file in files):
+        _require_no_separator(separator, source)
+    return Documents(
+        source,
+        lambda: itertools.chain.from_iterable(file.documents() for file in files),
+        sum(file.count() for file in files),
+        unit=unit,
+    )
+
+
+def _require_no_separator(separator: str | None, source: str) -> None:
+    """ValueError where a separator is given for a source without plain text files, where it would be ignored."""
+    if separator is not None:
+        raise ValueError(f"{source[:100]}: a separator is for plain text files, and this has none: leave it out")
+
+
 def _files(folder: Path) -> tuple[list[Path], Counter[str]]:
     """The text and Parquet files below a folder, ordered by path, and how many other files it has, by reason.
 
-    Text files are those of `_SUFFIXES` and JSON lines, and the same compressed.
+    Text files are those of `SUFFIXES` and JSON lines, and the same compressed.
 
     Hidden files and folders, and folders of runs, are ignored. OSError for a folder that cannot be read.
     """
@@ -163,30 +183,13 @@ def _files(folder: Path) -> tuple[list[Path], Counter[str]]:
             suffix = suffix_of(path)
             if name.startswith("."):
                 skipped["hidden files"] += 1
-            elif suffix not in (*_SUFFIXES, *json_lines.SUFFIXES, _PARQUET):
+            elif suffix not in (*SUFFIXES, *JSON_LINES, _PARQUET):
                 skipped[f"{suffix or 'other'} files"] += 1
             elif stem_of(path).lower() == "readme":
                 skipped["READMEs"] += 1
             else:
                 files.append(path)
     return sorted(files, key=lambda path: path.relative_to(folder).as_posix()), skipped
-
-
-def _documents_in(path: Path, name: str, column: str) -> tuple[list[Document], str]:
-    """The documents of a text file, called `name`, and what holds one: a line, or else the whole file."""
-    suffix, text = suffix_of(path), read_text_file(path)
-    if suffix in json_lines.SUFFIXES or holds_json_lines(text):
-        return documents_in(path, name, text, column), "line"
-    begin = text[:100].lstrip().lower()
-    if suffix == ".json":
-        raise ValueError(f"{path}: JSON, and no JSON lines: {json_lines.ADVICE}")
-    if suffix in _TABLES:
-        raise ValueError(f"{path}: a table, not a text: write its texts as JSON lines or as Parquet. {_AS_IT_IS}")
-    if suffix in _MARKUP or (suffix not in _SUFFIXES and begin.startswith(_TAGS)):
-        raise ValueError(f"{path}: HTML or XML: write the text of it without tags. {_AS_IT_IS}")
-    if begin.startswith((*_TAGS, "[{")):
-        print(f"{path}: it looks like {'JSON' if begin[0] == '[' else 'HTML or XML'}; read as it is", file=sys.stderr)
-    return [Document(name, text)], "document"
 
 
 def _stories(name: str) -> Documents:

@@ -6,14 +6,15 @@
 A text that is null or blank is no document, and is counted.
 """
 
+import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from seqloom.data import columns
 from seqloom.data.documents import Document
-from seqloom.data.text_file import plain
+from seqloom.data.text_file import plain, split_text
 
 SUFFIXES = (".jsonl", ".ndjson")
 """endings of files that are read as JSON lines, whatever is in them"""
@@ -23,30 +24,33 @@ MISSING = object()
 """what `field_of` returns where there is no such field"""
 
 
-def holds_json_lines(text: str) -> bool:
-    """Whether the first line with text is an object in JSON."""
-    line = text.lstrip().partition("\n")[0]
-    if not line.startswith("{"):
+def begins_json_lines(parts: Iterable[str]) -> bool:
+    """Whether the first line with text, of a text that comes part by part, is an object in JSON."""
+    with_text = itertools.dropwhile(lambda part: not part.strip(), parts)
+    first = next(with_text, "").lstrip()
+    if not first.startswith("{"):
         return False
     try:
-        return isinstance(json.loads(line), dict)
+        return isinstance(json.loads(next(split_text(itertools.chain([first], with_text), "\n"))), dict)
     except (ValueError, RecursionError):
         return False
 
 
-def documents_in(path: Path, name: str, text: str, column: str) -> list[Document]:
+def documents_in(path: Path, name: str, lines: Iterable[str], column: str) -> Iterator[Document]:
     """A document for each line, from its field `column`; one without text where that is null.
 
     Documents are called `name`, with the number of their line.
 
-    ValueError, with the number of the line, for one that is not JSON or has no such field with a string.
+    ValueError, with the number of the line, for one that is not JSON or has no such field with a string; and where no
+    line has text.
     """
-    if text.lstrip().startswith("["):
-        raise ValueError(f"{path}: a JSON array, not a line for each text: {ADVICE}")
-    documents: list[Document] = []
-    for number, line in enumerate(text.split("\n"), 1):
+    empty = True
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
+        if empty and line.lstrip().startswith("["):
+            raise ValueError(f"{path}: a JSON array, not a line for each text: {ADVICE}")
+        empty = False
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -59,8 +63,9 @@ def documents_in(path: Path, name: str, text: str, column: str) -> list[Document
             content.encode()
         except UnicodeEncodeError as error:
             raise ValueError(f"{path}, line {number}: half a surrogate pair, which is no UTF-8") from error
-        documents.append(Document(f"{name}:{number}", plain(content)))
-    return documents
+        yield Document(f"{name}:{number}", plain(content))
+    if empty:
+        raise ValueError(f"{path}: empty")
 
 
 ADVICE = "write each text on a line of its own, as jq -c '.[]' FILE > FILE.jsonl does"

@@ -90,6 +90,7 @@ def prepare(
     seed: int = 0,
     unwrap: Unwrap = "auto",
     column: str = "text",
+    separator: str | None = None,
     tokenizer: Tokenizer | None = None,
     cache: str | Path | None = None,
     division: Literal["documents", "authors"] = "documents",
@@ -120,7 +121,7 @@ def prepare(
         settings["tokenizer"] = digest(tokenizer)
     else:
         settings |= training_settings(vocab, unit)
-    documents = read(source, column=column, cache=cache)
+    documents = read(source, column=column, separator=separator, cache=cache)
     author_division = divide(documents, Path(source), held_out, folds, fold) if division == "authors" else None
     if author_division is not None:
         del settings["seed"]

@@ -42,6 +42,7 @@ def eval_text(run: Run, model: Model, data: str | None) -> tuple[Tokens | None, 
     arguments |= {"division": settings.get("division", "documents"), "unit": unit}
     if unit == "characters":
         arguments["vocab"] = settings.get("vocab")
+    arguments |= {"separator": settings.get("separator")}
     arguments |= {"folds": settings.get("folds"), "fold": settings.get("fold")}
     try:
         if archive.is_archive(source):

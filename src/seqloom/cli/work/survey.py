@@ -15,10 +15,13 @@ from seqloom.data.prepare import prepare
 from seqloom.training.settings import resolve
 
 
-def survey_source(source: str, vocab: int | None, tokenizer: str | None, column: str, *, as_json: bool) -> str:
+def survey_source(
+    source: str, vocab: int | None, tokenizer: str | None, column: str, separator: str | None, *, as_json: bool
+) -> str:
     """Documents, tokens, bytes per token, the longest documents and what was skipped, as text or as one JSON object."""
     if source.partition(":")[0] == PREFIX:
         options = {"--vocab": vocab is not None, "--tokenizer": tokenizer is not None, "--column": column != "text"}
+        options |= {"--separator": separator is not None}
         unused = [option for option, given in options.items() if given]
         if unused:
             raise ValueError(f"episodes are not text: leave out {unused[0]}")
@@ -27,7 +30,7 @@ def survey_source(source: str, vocab: int | None, tokenizer: str | None, column:
         require_column(source)
     existing, unit = chosen_tokenizer(tokenizer, vocab)
     size = 5000 if tokenizer in (None, "words") and vocab is None else vocab
-    corpus = prepare(source, vocab=size, context=1, column=column, tokenizer=existing, unit=unit)
+    corpus = prepare(source, vocab=size, context=1, column=column, separator=separator, tokenizer=existing, unit=unit)
     survey = corpus.survey
     tokens = len(corpus.train) + len(corpus.held_out)
     encoded_bytes = int(corpus.train.sizes.sum() + corpus.held_out.sizes.sum())

@@ -20,8 +20,8 @@ from seqloom.training.objectives.config import ObjectiveConfig, Prepared
 if TYPE_CHECKING:
     from seqloom.training.config import RunConfig
 
-WINDOWS = ("division", "disjoint", "packed", "within_documents", "unwrap")
-"""settings of the data that are about windows of a text"""
+WINDOWS = ("division", "disjoint", "packed", "within_documents", "unwrap", "separator")
+"""settings of the data that are about a plain text and its windows"""
 
 
 class TextObjectiveConfig(ObjectiveConfig, ABC):
@@ -65,6 +65,7 @@ def text_of(data: DataConfig, context: int, tokenizer: Tokenizer | None, unit: U
         seed=data.seed,
         unwrap=data.unwrap,
         column=data.column,
+        separator=data.separator,
         tokenizer=tokenizer,
         division=data.division,
         folds=data.folds,
