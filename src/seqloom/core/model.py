@@ -92,17 +92,24 @@ class Model(nn.Module, ABC):
         """`forward`, and the auxiliary losses and statistics of the pass; by default there are none."""
         return self(ids, keep), Extras()
 
-    def loss_with_extras(self, ids: Ids, targets: Ids, **read: Any) -> tuple[Float[Tensor, ""], Extras]:
+    def loss_with_extras(
+        self, ids: Ids, targets: Ids, keep: Keep | None = None, **read: Any
+    ) -> tuple[Float[Tensor, ""], Extras]:
         """The mean loss in nats of the tokens after each position, `targets` (B, T), in float32 at least, and extras.
 
-        `read` are further arguments of `forward_with_extras`, such as the neighbors of each token. A model whose logits
-        need not be in memory together has a way of its own.
+        Positions where `keep` is False are not read and have no loss. `read` are further arguments of
+        `forward_with_extras`, such as the neighbors of each token. A model whose logits need not be in memory together
+        has a way of its own.
         """
-        logits, extras = self.forward_with_extras(ids, **read)
+        logits, extras = self.forward_with_extras(ids, keep, **read)
+        if keep is not None:
+            logits, targets = logits[keep][None], targets[keep][None]
         wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
         return cross_entropy(wide.flatten(0, 1), targets.flatten()), extras
 
-    def extend_loss(self, ids: Ids, targets: Ids, state: ModelState) -> tuple[Float[Tensor, ""], ModelState, Extras]:
+    def extend_loss(
+        self, ids: Ids, targets: Ids, state: ModelState, keep: Keep | None = None
+    ) -> tuple[Float[Tensor, ""], ModelState, Extras]:
         """As `loss_with_extras`, of a piece (B, T) that follows `state`, and the state after it."""
         self._lacks("be trained in pieces")
 

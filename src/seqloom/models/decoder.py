@@ -96,9 +96,11 @@ class CausalTransformer(Transformer, ABC):
         return self.logits(x, keep), state, extras
 
     @override
-    def extend_loss(self, ids: Ids, targets: Ids, state: ModelState) -> tuple[Float[Tensor, ""], ModelState, Extras]:
-        x, state, extras = self.read_with_extras(ids, state)
-        return self.loss_of(x, targets), state, extras
+    def extend_loss(
+        self, ids: Ids, targets: Ids, state: ModelState, keep: Keep | None = None
+    ) -> tuple[Float[Tensor, ""], ModelState, Extras]:
+        x, state, extras = self.read_with_extras(ids, state, keep)
+        return self.loss_of(x, targets, keep), state, extras
 
     @override
     def read(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Stream, ModelState]:

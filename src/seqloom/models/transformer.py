@@ -138,14 +138,18 @@ class Transformer(EmbeddedModel, ABC):
         return self.logits(x, keep), extras
 
     @override
-    def loss_with_extras(self, ids: Ids, targets: Ids, **read: Any) -> tuple[Float[Tensor, ""], Extras]:
+    def loss_with_extras(
+        self, ids: Ids, targets: Ids, keep: Keep | None = None, **read: Any
+    ) -> tuple[Float[Tensor, ""], Extras]:
         if plain_weights(self.head) is None:
-            return super().loss_with_extras(ids, targets, **read)
-        x, extras = self.features_with_extras(ids, **read)
-        return self.loss_of(x, targets), extras
+            return super().loss_with_extras(ids, targets, keep, **read)
+        x, extras = self.features_with_extras(ids, keep, **read)
+        return self.loss_of(x, targets, keep), extras
 
-    def loss_of(self, x: Stream, targets: Ids) -> Float[Tensor, ""]:
-        """The mean loss in nats of `targets` (B, T), given the stream x (B, T, D) after the last layer."""
+    def loss_of(self, x: Stream, targets: Ids, keep: Keep | None = None) -> Float[Tensor, ""]:
+        """The mean loss in nats of the kept `targets` (B, T), given the stream x (B, T, D) after the last layer."""
+        if keep is not None:
+            x, targets = x[keep][None], targets[keep][None]
         weights = plain_weights(self.head)
         if weights is not None:
             return linear_cross_entropy(self.head_input(x), *weights, targets)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
 from seqloom.core.extras import Extras, weight_extras
@@ -24,7 +23,7 @@ from seqloom.data.config import DataConfig
 from seqloom.data.packing import PackedRows
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import Windows
-from seqloom.evaluation.scores import score, widen_logits
+from seqloom.evaluation.scores import score
 from seqloom.ops.past.pack import by_length, separate
 from seqloom.training.objectives.neighbors import neighbor_arguments
 from seqloom.training.objectives.text import TextObjectiveConfig
@@ -187,10 +186,10 @@ class PackedNextToken(ScoredByToken):
             inputs = rows[:, :-1, 0]
             targets = rows[:, 1:, 0]
             keep = keep[:, 1:]  # a document's last token is a target alone
-            x, group_extras = model.features_with_extras(inputs, keep)
-            logits = model.logits(x[keep][None])[0]
-            losses.append(cross_entropy(widen_logits(logits), targets[keep], reduction="sum") / count)
-            extras.append((group_extras, keep.sum() / count))
+            loss, group_extras = model.loss_with_extras(inputs, targets, keep=keep)
+            share = keep.sum().to(loss.dtype) / count
+            losses.append(share * loss)
+            extras.append((group_extras, share))
         return Pass({"loss": torch.stack(losses).sum()}, weight_extras(extras))
 
 
