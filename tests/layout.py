@@ -167,6 +167,7 @@ ELSEWHERE = {
     "training/test_spalm_runs": "retrieval/building retrieval/lookup training/neighbors",
     "training/test_stages": "training/preparation",
     "training/test_step": "training/capturable",
+    "training/test_stretches": "models/wavefront training/mesh training/relay",
     "training/test_throughput": "analysis/peaks",
 }
 """By test: the sources without tests of their own, because what they do shows in the results that this one compares.

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import seqloom
 from seqloom.core.model import Model
@@ -72,7 +72,7 @@ def test_dropout_of_a_piece_is_that_of_the_row() -> None:
             torch.manual_seed(1)
             parts = []
             for first, last in ((0, 3), (3, 4), (4, 7)):
-                with read_piece(layer, Piece(first, 7)):
+                with read_piece(layer, Piece(first, 7), begins=first == 0):
                     parts.append(layer(x[:, first:last]))
         assert torch.equal(torch.cat(parts, 1), whole)
     assert layer.piece is None
@@ -144,5 +144,6 @@ def test_it_counts_no_parameter_twice() -> None:
     from seqloom.training.step import Learner
 
     model = seqloom.decoder("gru", vocab=17, dim=16, depth=1, context=12)
-    learner: nn.Module = Learner(model, NextToken(None, 12, 2), pieces=2)
+    learner = Learner(model, NextToken(None, 12, 2))
+    learner.read_by(InPieces(model, 2))
     assert len(learner.state_dict()) == len(model.state_dict())

@@ -1,4 +1,4 @@
-"""Random numbers that do not depend on how a batch is shared: its rows by processes, a row by pieces."""
+"""Random numbers that do not depend on how a batch is shared: its rows by processes, a row by pieces or processes."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,7 +36,8 @@ class RowDraws(nn.Module):
     def draw(self, like: Tensor, numbers: Callable[[tuple[int, ...]], Tensor]) -> Tensor:
         """What `numbers` draws, given the shape of all rows, for those of `like` (B, …), or (B, T, …) in pieces.
 
-        Of pieces, the first draws for whole rows, as a pass without pieces does; the others repeat these draws.
+        The first piece of a row that is read here draws for whole rows, as a pass without pieces does; later ones
+        repeat these draws.
         """
         if self.piece is None:
             return numbers((self.ranks, *like.shape))[self.rank]
@@ -45,23 +46,26 @@ class RowDraws(nn.Module):
         shape = (self.ranks, len(like), tokens, *like.shape[2:])
         call = self._call
         self._call += 1
-        if first == 0:
-            self._began[call] = _generator_state(like.device)
-            drawn = numbers(shape)
-        else:
+        if call in self._began:
             with _repeat_draws(self._began[call], like.device):
                 drawn = numbers(shape)
+        else:
+            self._began[call] = _generator_state(like.device)
+            drawn = numbers(shape)
         return drawn[self.rank, :, first : first + length]
 
 
 @contextmanager
-def read_piece(module: nn.Module, piece: Piece) -> Iterator[None]:
-    """Inside the block, each layer that draws numbers uses those for a piece of each row."""
+def read_piece(module: nn.Module, piece: Piece, *, begins: bool) -> Iterator[None]:
+    """Inside the block, each layer that draws numbers uses those for a piece of each row.
+
+    With `begins` it is the first piece of these rows that is read here.
+    """
     layers = [layer for layer in module.modules() if isinstance(layer, RowDraws)]
     for layer in layers:
         layer.piece = piece
         layer._call = 0
-        if piece.first == 0:
+        if begins:
             layer._began = {}
     try:
         yield

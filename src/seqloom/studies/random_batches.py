@@ -12,7 +12,7 @@ from seqloom.training.loop import Updates
 from seqloom.training.memory import require_room
 from seqloom.training.optimizers import optimizer
 from seqloom.training.precision import resolve_precision
-from seqloom.training.step import Learner
+from seqloom.training.preparation import new_learner
 
 
 def training_step(model: ModelConfig, training: TrainConfig) -> Callable[[], object]:
@@ -37,4 +37,4 @@ def random_updates(model: ModelConfig, training: TrainConfig) -> Updates:
     memory = optimizer(initialized, training)
     if takes_graphs(device):
         memory.hold_rates(device)
-    return Updates(Learner(initialized, objective, training.pieces), memory, training, seed=0)
+    return Updates(new_learner(initialized, objective, training), memory, training, seed=0)

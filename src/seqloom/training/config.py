@@ -19,7 +19,7 @@ from seqloom.training.objectives.next_token import NextTokenConfig
 from seqloom.training.schedules import AnySchedule, Constant
 from seqloom.training.stages import LARGEST, MOST, Stage, require_whole
 
-FREE = ("batches", "save_every", "evaluate_every", "device", "timeout", "shard", "reshard", "offload")
+FREE = ("batches", "save_every", "evaluate_every", "device", "timeout", "sequence", "shard", "reshard", "offload")
 """training settings that do not change a step's result, so that a run may go on under others; `batches` does change it
 under a schedule or an objective that uses the length of the run"""
 
@@ -61,6 +61,14 @@ class TrainConfig(Config):
         le=LARGEST,
         description="pieces in which each row is read, one after the other: the same gradients, for the memory of one "
         "piece and one more forward; for mixers whose state has a constant size",
+    )
+    sequence: int = Field(
+        1,
+        ge=1,
+        le=LARGEST,
+        description="processes that share the tokens of each row: each reads a stretch after the states of the one "
+        "before it; accumulate keeps them busy, all of whose micro-batches are in memory together; for mixers that "
+        "stream, fast where the state has a constant size",
     )
     shard: Literal["none", "fsdp", "hybrid"] = Field(
         "none",
@@ -122,7 +130,7 @@ class TrainConfig(Config):
     later: ClassVar = (
         "lora",
         *("schedule", "optimizer", "decay", "objective", "stages", "memory", "through", "begin", "vectors"),
-        *("graph", "recompute", "pieces", "shard", "reshard", "offload", "policy"),
+        *("graph", "recompute", "pieces", "sequence", "shard", "reshard", "offload", "policy"),
     )
 
     @property

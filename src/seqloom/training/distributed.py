@@ -27,6 +27,7 @@ from seqloom.core.divided import whole
 from seqloom.training.attempt import agree_on_attempt
 from seqloom.training.config import RunConfig, TrainConfig
 from seqloom.training.group import Group
+from seqloom.training.mesh import Mesh
 
 
 @final
@@ -50,10 +51,10 @@ def join_group(config: TrainConfig) -> Iterator[Group]:
     ValueError where they cannot share the rows of a batch evenly, do not find each other, or where one fails.
     """
     size = launch.size()
+    require_even(config, size)
     if size == 1:
         yield Group()
         return
-    require_even(config, size)
     launch.require_address()
     limit = timedelta(seconds=config.timeout)
     device = _device(config.device)
@@ -68,7 +69,8 @@ def join_group(config: TrainConfig) -> Iterator[Group]:
     except RuntimeError as error:
         why = str(error).splitlines()[0]
         raise ValueError(f"the {size} processes did not find each other ({why}): start them with torchrun") from None
-    group = Group(PrefixStore(f"seqloom/{name}", store), rank, size, config.timeout)
+    mesh = Mesh(rank, size, config.sequence)
+    group = Group(PrefixStore(f"seqloom/{name}", store), mesh, config.timeout)
     try:
         yield group
         group.meet()  # a process that leaves while another still sends would abort it
@@ -83,12 +85,18 @@ def join_group(config: TrainConfig) -> Iterator[Group]:
 
 def require_even(config: TrainConfig, size: int) -> None:
     """ValueError unless this many processes can share the rows of each micro-batch evenly."""
-    rows = config.batch // config.accumulate
-    if rows % size:
-        pieces = f" in {config.accumulate} pieces of {rows}" if config.accumulate > 1 else ""
+    if size % config.sequence:
         raise ValueError(
-            f"{size} processes cannot share training.batch={config.batch}{pieces} evenly: "
-            f"choose a multiple of {size * config.accumulate}"
+            f"training.sequence={config.sequence} needs a multiple of {config.sequence} processes, not {size}: start "
+            "them with --processes or torchrun, or choose another sequence"
+        )
+    groups, rows = size // config.sequence, config.batch // config.accumulate
+    if rows % groups:
+        pieces = f" in {config.accumulate} pieces of {rows}" if config.accumulate > 1 else ""
+        sharing = f"{groups} groups of {config.sequence}" if config.sequence > 1 else f"{size}"
+        raise ValueError(
+            f"{sharing} processes cannot share training.batch={config.batch}{pieces} evenly: "
+            f"choose a multiple of {groups * config.accumulate}"
         )
 
 

@@ -19,6 +19,7 @@ from torch.distributed.distributed_c10d import Store, Work
 from seqloom.core.objective import Batch
 from seqloom.training.attempt import POLL
 from seqloom.training.failures import Lost, Reports
+from seqloom.training.mesh import Mesh
 from seqloom.training.signals import Stop
 
 T = TypeVar("T")
@@ -30,13 +31,15 @@ SIGNALLED = 15.0
 class Group:
     """The processes that train one model. Alone, nothing is sent and every sum is what was given."""
 
-    def __init__(self, store: Store | None = None, rank: int = 0, size: int = 1, timeout: float = 0.0) -> None:
-        self.rank = rank
-        self.size = size
+    def __init__(self, store: Store | None = None, mesh: Mesh | None = None, timeout: float = 0.0) -> None:
+        self.mesh = mesh or Mesh()
+        self.rank = self.mesh.rank
+        self.size = self.mesh.size
+        self.timeout = timeout
+        """seconds that a process waits for the others"""
         self._store = store
-        self._timeout = timeout
         self._messages = 0
-        self._reports = None if store is None else Reports(store, rank, size)
+        self._reports = None if store is None else Reports(store, self.rank, self.size)
         self._stop: Stop | None = None
 
     @property
@@ -46,9 +49,9 @@ class Group:
 
     def rows(self, part: Batch) -> Batch:
         """This process's rows of a micro-batch."""
-        if self.size == 1:
+        if self.mesh.rows == 1:
             return part
-        return {name: tensor.chunk(self.size)[self.rank] for name, tensor in part.items()}
+        return {name: tensor.chunk(self.mesh.rows)[self.mesh.row] for name, tensor in part.items()}
 
     def gather(self, values: list[float]) -> list[list[float]]:
         """The numbers of each rank, in their order; equally many in each."""
@@ -56,7 +59,7 @@ class Group:
             return [values]
         own = torch.tensor(values, dtype=torch.float64)
         by_rank = [torch.empty_like(own) for _ in range(self.size)]
-        self._wait(dist.all_gather(by_rank, own, async_op=True))
+        self.wait(dist.all_gather(by_rank, own, async_op=True))
         return [row.tolist() for row in by_rank]
 
     def sum(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -65,7 +68,7 @@ class Group:
             return dict(values)
         sums = {name: value.clone() for name, value in values.items()}
         for value in sums.values():
-            self._wait(dist.all_reduce(value, async_op=True))
+            self.wait(dist.all_reduce(value, async_op=True))
         return sums
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
@@ -85,7 +88,7 @@ class Group:
             torch.zeros_like(parameter) if parameter.grad is None else parameter.grad for parameter in parameters
         ]
         flat = torch.cat([*(gradient.flatten() for gradient in gradients), present])
-        self._wait(dist.all_reduce(flat, async_op=True))
+        self.wait(dist.all_reduce(flat, async_op=True))
         *sums, counts = flat.split([*(parameter.numel() for parameter in parameters), len(parameters)])
         for parameter, total, count in zip(parameters, sums, counts.tolist(), strict=True):
             parameter.grad = total.view_as(parameter) if count else None
@@ -142,14 +145,14 @@ class Group:
         """Waits until every rank is here."""
         if self.size > 1:
             self._stop = None  # a stop request does not end this wait: rank 0 may still be saving
-            self._wait(dist.barrier(async_op=True))
+            self.wait(dist.barrier(async_op=True))
 
     def ending(self, error: BaseException) -> BaseException:
         """What this rank raises instead of an error, when all have reported theirs: see `Reports.ending`."""
         return error if self._reports is None else self._reports.ending(error)
 
-    def _wait(self, work: Work | None) -> None:
-        """Waits for all ranks to take part. Raises Lost where one does not."""
+    def wait(self, work: Work | None) -> None:
+        """Waits for all ranks that a message is for to take part. Raises Lost where one does not."""
         assert work is not None
         assert self._reports is not None
         began = last_check = time.monotonic()
@@ -157,7 +160,7 @@ class Group:
             now = time.monotonic()
             waited = now - began
             stopping = self._stop is not None and self._stop.asked is not None
-            if waited > self._timeout or (stopping and waited > SIGNALLED):
+            if waited > self.timeout or (stopping and waited > SIGNALLED):
                 raise Lost(waited)
             if now - last_check > 1:
                 last_check = now
@@ -166,17 +169,17 @@ class Group:
         try:
             work.wait()
         except RuntimeError as error:
-            raise Lost(self._timeout if "imed out" in str(error) else 0.0) from error
+            raise Lost(self.timeout if "imed out" in str(error) else 0.0) from error
 
     def _read(self, key: str, patient: bool = False) -> bytes:
         """The value that a rank puts into the store under a key, once it is there. Raises Lost where it never comes."""
         assert self._store is not None
         assert self._reports is not None
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self.timeout
         while not self._store.check([key]):
             self._reports.require_none()
             if not patient and time.monotonic() > deadline:
-                raise Lost(self._timeout)
+                raise Lost(self.timeout)
             time.sleep(POLL)
         return self._store.get(key)
 

@@ -135,7 +135,7 @@ class Updates(Steps):
 
     def count_tokens(self, parts: list[Batch]) -> int:
         """How many tokens all processes read where this one reads these micro-batches, on the CPU."""
-        return self.group.size * sum(self.learner.objective.count_tokens(part) for part in parts)
+        return self.group.mesh.rows * sum(self.learner.objective.count_tokens(part) for part in parts)
 
     def set_rates(self, number: int) -> float:
         """Sets the learning rates of a step, and returns the highest."""

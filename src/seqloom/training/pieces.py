@@ -72,5 +72,5 @@ class InPieces:
 
     def _read(self, ids: Tensor, targets: Tensor, state: ModelState, place: Piece) -> tuple[Tensor, ModelState, Extras]:
         """The mean loss of a piece that follows `state`, the state after it, and the extras."""
-        with read_piece(self.model, place):
+        with read_piece(self.model, place, begins=place.first == 0):
             return self.model.extend_loss(ids, targets, state)

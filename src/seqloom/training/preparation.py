@@ -5,15 +5,17 @@ from typing import Any
 import torch
 
 from seqloom.core.device import choose_device
+from seqloom.core.model import Model
 from seqloom.core.objective import Objective
 from seqloom.data.prepare import Corpus
 from seqloom.data.tokens import Tokens
 from seqloom.retrieval.lookup import attach
-from seqloom.training.config import RunConfig
+from seqloom.training.config import RunConfig, TrainConfig
 from seqloom.training.neighbors import require_store, with_neighbors
 from seqloom.training.objectives.carried import CarriedNextToken
 from seqloom.training.objectives.config import Prepared
 from seqloom.training.objectives.neighbors import WithNeighbors, positions
+from seqloom.training.pieces import InPieces
 from seqloom.training.step import Learner
 from seqloom.training.vectors import vectors_of, with_vectors
 
@@ -68,7 +70,15 @@ def build(config: RunConfig, corpus: Corpus | None) -> Learner:
     objective = _objective(config, tokens)
     if tokens is not None and corpus is not None and corpus.neighbors is not None:
         objective = WithNeighbors(objective, _objective(config, positions(tokens)), tokens, corpus.neighbors)
-    return Learner(model, objective, config.training.pieces)
+    return new_learner(model, objective, config.training)
+
+
+def new_learner(model: Model, objective: Objective, training: TrainConfig) -> Learner:
+    """A model and its objective, which reads rows as the settings say where one process reads them."""
+    learner = Learner(model, objective)
+    if training.pieces > 1:
+        learner.read_by(InPieces(model, training.pieces))
+    return learner
 
 
 def _objective(config: RunConfig, tokens: Tokens | None) -> Objective:

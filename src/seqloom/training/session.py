@@ -117,6 +117,8 @@ class Session:
         """What must be equal in all processes that train one model, besides what makes the run."""
         settings = self.config.model_dump(mode="json", exclude={"data", "backends"})
         around = {**self.surroundings, "precision": self.training.precision}
+        if self.training.sequence > 1:
+            del around["backends"]  # another stretch may be longer, and choose others
         return {**settings, **around, "step": self.step, "weights": digest(self.learner)}
 
     def train(self, rows: Metrics | Unwritten, stop: Stop, advance: Advance) -> Iterator[None]:

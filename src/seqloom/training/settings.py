@@ -22,6 +22,7 @@ from seqloom.training.optimizers import matrices_of
 from seqloom.training.pieces import require_pieces
 from seqloom.training.preset import preset_values, short
 from seqloom.training.stages import fit_window
+from seqloom.training.stretches import require_stretches
 
 
 def resolve(
@@ -52,6 +53,8 @@ def resolve(
         require_streams(weightless(config.model), "be trained with training.memory=carry")
     if config.training.pieces > 1:
         require_pieces(weightless(config.model))
+    if config.training.sequence > 1:
+        require_stretches(weightless(config.model))
     if config.training.optimizer == "muon":
         matrices_of(weightless(config.model))
     return config

@@ -6,24 +6,25 @@ It is one function, which `loop.Updates` calls at every step and `captured.Captu
 number from the device: whoever calls it says what is done with the losses before the update.
 """
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, final
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, final
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.divided import any_divided, whole
-from seqloom.core.extras import add_statistics
+from seqloom.core.extras import Extras, add_statistics
 from seqloom.core.graphs import without_reading
 from seqloom.core.mixer import Mixer
 from seqloom.core.objective import Batch, Carried, Objective, Pass
+from seqloom.core.shapes import Ids
 from seqloom.training.compilable import why_uncompiled
 from seqloom.training.config import TrainConfig
 from seqloom.training.group import Group
 from seqloom.training.losses import Losses
 from seqloom.training.optimizers import Optimizer
-from seqloom.training.pieces import InPieces
 from seqloom.training.precision import matrix_products
 
 if TYPE_CHECKING:
@@ -32,18 +33,26 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class Reader(Protocol):
+    """What stands for the model where an objective reads rows in another way, such as in pieces."""
+
+    def loss_with_extras(self, ids: Ids, targets: Ids) -> tuple[Float[Tensor, ""], Extras]:
+        """See `Model.loss_with_extras`."""
+
+
 @final
 class Learner(nn.Module):
-    """A model and its objective as one module, which is called and optimized: the losses of some rows.
+    """A model and its objective as one module, which is called and optimized: the losses of some rows."""
 
-    With `pieces` the objective reads each row in so many pieces.
-    """
-
-    def __init__(self, model: Any, objective: Objective, pieces: int = 1) -> None:
+    def __init__(self, model: Any, objective: Objective) -> None:
         super().__init__()
         self.model = model
         self.objective = objective
-        self._in_pieces = InPieces(model, pieces) if pieces > 1 else None
+        self._reader: Reader | None = None
+
+    def read_by(self, reader: "Reader") -> None:
+        """From now on the objective reads rows through `reader`, which is no part of the weights."""
+        self._reader = reader
 
     def call(self, function: Callable[[], T]) -> T:
         """Calls what uses the model outside of a training step; a divided model has its weights at hand inside."""
@@ -51,7 +60,7 @@ class Learner(nn.Module):
 
     @override
     def forward(self, batch: Batch, carried: Carried) -> Pass:
-        reader: Any = self._in_pieces or self.model
+        reader: Any = self._reader or self.model
         return self.objective.losses(reader, batch, carried)
 
 
@@ -98,12 +107,19 @@ class Step:
         """`__call__`, in the precision of the settings."""
         losses = Losses()
         statistics: dict[str, Tensor] = {}
-        for part, divisor in zip(parts, divisors, strict=True):
-            with without_reading():
-                result = self._pass(part)
-            loss = self._total(result, divisor, losses)
-            statistics = add_statistics(statistics, result.extras.statistics)
-            (loss / divisor if divisor != 1 else loss).backward()
+
+        def forward() -> Iterator[Tensor]:
+            nonlocal statistics
+            for part, divisor in zip(parts, divisors, strict=True):
+                with without_reading():
+                    result = self._pass(part)
+                loss = self._total(result, divisor, losses)
+                statistics = add_statistics(statistics, result.extras.statistics)
+                yield loss / divisor if divisor != 1 else loss
+
+        # processes that share rows read all micro-batches before the first backward, so that they wait less
+        for loss in list(forward()) if self._config.sequence > 1 else forward():
+            loss.backward()
         if not any_divided(self._learner.parameters()):  # else the backward has summed them
             self._group.sum_gradients(self._learner.parameters())
         losses.add_norm(self._clip())

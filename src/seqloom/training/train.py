@@ -26,7 +26,7 @@ from seqloom.runs.lock import lock
 from seqloom.runs.metrics import Metrics, read
 from seqloom.training import initial_weights
 from seqloom.training.config import RunConfig
-from seqloom.training.distributed import Unwritten, join_group, require_one_dropout
+from seqloom.training.distributed import Unwritten, join_group, require_even, require_one_dropout
 from seqloom.training.group import Group
 from seqloom.training.lora import Adapt, add_adapters, require_adapt
 from seqloom.training.memory import keep_freed_memory
@@ -34,6 +34,7 @@ from seqloom.training.preparation import identity, learner_of, prepare_run
 from seqloom.training.session import Session
 from seqloom.training.signals import Stop
 from seqloom.training.step import Learner
+from seqloom.training.stretches import InStretches
 from seqloom.training.trackers import flatten_settings, require_trackers, track_rows
 
 
@@ -109,7 +110,8 @@ def turns(
     adapt: Adapt | None = None,
 ) -> Generator[None, None, Outcome]:
     """`train` in one process of a group, step by step: gives way after each, and at the end returns the outcome."""
-    require_one_dropout(config, group.size)
+    require_even(config.training, group.size)
+    require_one_dropout(config, group.mesh.rows)
     require_adapt(config.training.lora, adapt)
     config = _as_stored(config, Run(folder), say)
     with group.main_first():
@@ -124,6 +126,8 @@ def turns(
             run = _open_run(folder, config, corpus) if group.main else Run(folder)
         keep_freed_memory(say)  # after all that is refused, whose error stays the only line
         stack.enter_context(graphs(wanted=config.training.graph != "none"))
+        if config.training.sequence > 1:
+            learner.read_by(InStretches(learner.model, group))
         session = Session(config, run, learner, None if corpus is None else corpus.held_out, say, group)
         parameters = f"{sum(parameter.numel() for parameter in learner.parameters()):,} parameters"
         if config.training.precision != "float32":
@@ -137,7 +141,7 @@ def turns(
             say(sentence(kind, name, config.model.context))
         mark = session.restore(stack, allow_drift)
         group.require_same({**identity(config, corpus), **session.facts()})
-        stack.enter_context(share_rows(learner, group.rank, group.size))
+        stack.enter_context(share_rows(learner, group.mesh.row, group.mesh.rows))
         first = session.step
         settings = flatten_settings(config.model_dump(mode="json"))
         session.track = stack.enter_context(track_rows(trackers, run.folder, run.identity, settings, first, say))
@@ -158,7 +162,8 @@ def turns(
 
 def _learner(config: RunConfig, corpus: Corpus | None, group: Group) -> Learner:
     """The learner of a run; of several processes each has its part of it, where the run is to be divided."""
-    divides = {"training": {name: getattr(config.training, name) for name in ("shard", "reshard", "offload")}}
+    names = ("sequence", "shard", "reshard", "offload")
+    divides = {"training": {name: getattr(config.training, name) for name in names}}
     group.require_same(identity(config, corpus) | divides)  # before the first tensor travels
     if config.training.shard == "none" or group.size == 1:
         return learner_of(config, corpus)

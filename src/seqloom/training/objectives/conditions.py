@@ -1,4 +1,4 @@
-"""What a model that counts, and trainings with a memory, in pieces or divided, ask of the settings of a run."""
+"""What models that count, and trainings with a memory, in pieces, in stretches or divided, ask of a run's settings."""
 
 from typing import TYPE_CHECKING
 
@@ -71,6 +71,30 @@ def require_whole_rows(run: "RunConfig") -> None:
     for name, is_set in conflicts.items():
         if is_set:
             raise ValueError(f"training.pieces reads windows of text in pieces, without {name}: choose one")
+
+
+def require_shared_rows(run: "RunConfig") -> None:
+    """Raises ValueError for settings that do not fit rows whose tokens several processes share."""
+    training, model = run.training, run.model
+    if training.sequence == 1:
+        return
+    conflicts = {
+        f"training.objective.kind={training.objective.kind}": training.objective.kind != "next_token",
+        f"model.kind={model.kind}, which counts": model.fits,
+        "training.memory=carry": training.memory == "carry",
+        "training.recompute=layer": training.recompute == "layer",
+        "training.graph=capture": training.graph == "capture",
+        "training.compile": training.compile,
+        "training.pieces": training.pieces > 1,
+        "training.shard": training.shard != "none",
+        "model.sublayers=reversible": getattr(model, "sublayers", "") == "reversible",
+    }
+    for name, is_set in conflicts.items():
+        if is_set:
+            raise ValueError(f"training.sequence lets processes share each row, without {name}: choose one")
+    shortest = min([model.context, *(stage.context for stage in training.stages if stage.context is not None)])
+    if shortest < training.sequence:
+        raise ValueError(f"training.sequence={training.sequence} processes cannot share rows of {shortest} tokens")
 
 
 def require_shardable(run: "RunConfig") -> None:

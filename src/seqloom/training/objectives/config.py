@@ -18,6 +18,7 @@ from seqloom.training.objectives.conditions import (
     require_carrying,
     require_counting,
     require_shardable,
+    require_shared_rows,
     require_whole_rows,
 )
 
@@ -63,6 +64,7 @@ class ObjectiveConfig(Config, ABC):
         require_counting(run)
         require_carrying(run)
         require_whole_rows(run)
+        require_shared_rows(run)
         require_shardable(run)
         if run.data.packed:
             self.check_packed(run)
