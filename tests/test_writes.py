@@ -89,7 +89,7 @@ ALLOWED = {
     ("retrieval/search.py", "write_lists", "write_index"): "faiss writes into a file that `durable` opened",
     ("runs/checkpoint.py", "save", "copyfile"): CHECKPOINT,
     ("runs/checkpoint.py", "save", "copymode"): CHECKPOINT,
-    ("runs/checkpoint.py", "save", "mkdir"): CHECKPOINT,
+    ("runs/checkpoint.py", "new_step", "mkdir"): CHECKPOINT,
     ("runs/layout.py", "make_folder", "mkdir"): "folders, which `make_inside` checks for links",
     ("runs/lock.py", "_take", "os.ftruncate"): LOCK,
     ("runs/lock.py", "_take", "os.write"): LOCK,

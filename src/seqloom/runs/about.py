@@ -23,6 +23,8 @@ class Group(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     tensors: list[str]
     complex: list[str]
+    shapes: dict[str, list[Annotated[int, Value(ge=0)]]] | None = None
+    """of the whole tensors, by name, where processes have written parts of them"""
 
 
 @final
@@ -33,6 +35,11 @@ class About(BaseModel):
     step: int = Value(ge=0)
     groups: dict[Annotated[str, StringConstraints(pattern=f"^{manifest.PLAIN}$")], Group]
     meta: dict[str, Any]
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether the tensors lie in parts that several processes have written."""
+        return any(group.shapes is not None for group in self.groups.values())
 
 
 def describe(path: Path) -> About:

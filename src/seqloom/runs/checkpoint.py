@@ -5,6 +5,8 @@
                      tokenizer.json, …      copies of the caller's files
                      manifest.json          written last: sizes and sums (see `manifest`)
 
+Where several processes write one (`seqloom.runs.shards`), each has files with its parts of the tensors.
+
 A save that has returned is never lost to a kill or a full disk; one that has not leaves the earlier ones as they were.
 """
 
@@ -13,8 +15,9 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -25,9 +28,9 @@ from seqloom.core.files import sync
 from seqloom.runs import about, durable, manifest, steps
 from seqloom.runs.layout import make_folder
 from seqloom.runs.manifest import Damaged
-from seqloom.runs.tensors import read_tensors, storable, write_tensors
+from seqloom.runs.tensors import SUFFIX, read_tensors, storable, write_tensors
 
-__all__ = ["Checkpoint", "Damaged", "load", "newest", "peek", "prune", "save"]
+__all__ = ["Checkpoint", "Damaged", "load", "new_step", "newest", "peek", "prune", "read_parts", "save"]
 
 
 @final
@@ -60,15 +63,10 @@ def save(
     stored = {group: storable(group, named) for group, named in tensors.items()}
     groups = {group: {"tensors": list(named), "complex": pairs} for group, (named, pairs) in stored.items()}
     meta_json = json.dumps({"step": step, "groups": groups, "meta": meta}, allow_nan=False)
-    make_folder(folder)
-    temporary = folder / f"{steps.name_of(step)}.tmp-{os.getpid()}"
-    durable.discard(temporary)
-    durable.claim(temporary)
-    try:
-        temporary.mkdir()
+    with new_step(folder, step) as temporary:
         durable.write_new(temporary / about.NAME, meta_json.encode())
         for group, (named, _) in stored.items():
-            path = temporary / f"{group}.safetensors"
+            path = temporary / f"{group}{SUFFIX}"
             write_tensors(path, named)
             shutil.copymode(temporary / about.NAME, path)  # safetensors makes files that only the owner can read
             sync(path)
@@ -76,6 +74,22 @@ def save(
             shutil.copyfile(source, temporary / name)
             sync(temporary / name)
         manifest.seal(temporary)
+    return folder / steps.name_of(step)
+
+
+@contextmanager
+def new_step(folder: Path, step: int) -> Iterator[Path]:
+    """A folder under a temporary name, which is the checkpoint of a step when the block ends; the block seals it.
+
+    OSError, in one line, where the system refuses, and then the earlier checkpoints are untouched.
+    """
+    temporary = folder / steps.temporary_name(step, os.getpid())
+    make_folder(folder)
+    durable.discard(temporary)
+    durable.claim(temporary)
+    try:
+        temporary.mkdir(exist_ok=True)  # another process of the group may be first
+        yield temporary
         sync(temporary)
         steps.put(temporary, folder / steps.name_of(step))
     except OSError as error:
@@ -84,11 +98,13 @@ def save(
         raise OSError(error.errno or 0, message) from error
     finally:
         durable.discard(temporary)
-    return folder / steps.name_of(step)
 
 
-def load(path: str | Path) -> Checkpoint:
+def load(path: str | Path, *, whole: bool = True, verify: bool = True) -> Checkpoint:
     """The checkpoint in `path`, after every byte of it was verified.
+
+    Without `whole`, the tensors that processes have written in parts come without values (meta): `read_parts` gives
+    them. Without `verify`, which is for those who know that another process does, only the sizes of files are checked.
 
     `Damaged`, in one line with the file, when it is not as it was written; ValueError when a newer seqloom wrote it;
     FileNotFoundError where it is missing.
@@ -96,26 +112,53 @@ def load(path: str | Path) -> Checkpoint:
     path = Path(path)
     if not path.is_dir():
         raise FileNotFoundError(f"there is no checkpoint in {path}")
-    size = sum(manifest.sizes(path).values())
-    require_memory(f"reading {path}", size, "read it on a machine with more memory")
-    names = manifest.verify(path)
+    names = manifest.sizes(path)
     description = about.describe(path)
-    own_files = {about.NAME, *(f"{group}.safetensors" for group in description.groups)}
-    if missing := sorted(own_files - set(names)):
-        raise Damaged(f"{path}: {missing[0]} is missing: {manifest.NAME} does not name it")
-    tensors = {
-        group: read_tensors(path / f"{group}.safetensors", group_description.tensors, group_description.complex)
-        for group, group_description in description.groups.items()
-    }
+    if whole or not description.is_divided:
+        require_memory(f"reading {path}", sum(names.values()), "read it on a machine with more memory")
+    if verify:
+        manifest.verify(path)
+    if description.is_divided:
+        own_files = {about.NAME, *(name for name in names if name.endswith(SUFFIX))}
+        tensors = _describe_parts(path, description.groups)
+    else:
+        own_files = {about.NAME, *(f"{group}{SUFFIX}" for group in description.groups)}
+        if missing := sorted(own_files - set(names)):
+            raise Damaged(f"{path}: {missing[0]} is missing: {manifest.NAME} does not name it")
+        tensors = {
+            group: read_tensors(path / f"{group}{SUFFIX}", group_description.tensors, group_description.complex)
+            for group, group_description in description.groups.items()
+        }
     files = {name: path / name for name in names if name not in own_files}
-    return Checkpoint(path, description.step, tensors, description.meta, files)
+    saved = Checkpoint(path, description.step, tensors, description.meta, files)
+    return read_parts(saved, {}) if whole else saved
 
 
-def newest(folder: str | Path, say: Callable[[str], None] | None = None) -> Checkpoint | None:
+def read_parts(saved: Checkpoint, like: Mapping[str, Mapping[str, Tensor]]) -> Checkpoint:
+    """A checkpoint with the values of all tensors, where `load` has left them out; else the checkpoint as it is.
+
+    Of a tensor that is divided among processes in `like`, which has the groups and names of the checkpoint, each
+    process reads its part; without one, the whole. `Damaged` where a file has changed.
+    """
+    if not any(tensor.is_meta for named in saved.tensors.values() for tensor in named.values()):
+        return saved
+    from seqloom.runs import shards  # which imports torch's distributed checkpoints
+
+    return replace(saved, tensors=shards.read(saved.path, saved.tensors, like))
+
+
+def _describe_parts(path: Path, groups: Mapping[str, about.Group]) -> dict[str, dict[str, Tensor]]:
+    """The tensors that processes have written in parts, without values."""
+    from seqloom.runs import shards
+
+    return shards.describe(path, groups)
+
+
+def newest(folder: str | Path, say: Callable[[str], None] | None = None, *, whole: bool = True) -> Checkpoint | None:
     """The newest checkpoint under `folder` that verifies, for the process that holds the run's lock; None without any.
 
     A damaged one is moved aside with one printed line; leftovers of killed processes are removed. A checkpoint of a
-    newer seqloom is left alone, and raises ValueError. Readers without the lock use `peek`.
+    newer seqloom is left alone, and raises ValueError. Readers without the lock use `peek`. `whole` as for `load`.
     """
     folder, say = Path(folder), say or _to_stderr
     if not folder.is_dir():
@@ -123,7 +166,7 @@ def newest(folder: str | Path, say: Callable[[str], None] | None = None) -> Chec
     steps.repair(folder)
     for path in reversed(steps.whole(folder).values()):
         try:
-            return load(path)
+            return load(path, whole=whole)
         except Damaged as error:
             say(f"{error}; moved to {steps.quarantine(path).name}, going back to the checkpoint before it")
     return None
@@ -169,7 +212,7 @@ def _check(step: int, groups: Mapping[str, object], meta: Mapping[str, Any], fil
     if step < 0:
         raise ValueError(f"a checkpoint's step is 0 or more, not {step}")
     durable.plain(meta, "meta")
-    reserved = {about.NAME, manifest.NAME, *(f"{group}.safetensors" for group in groups)}
+    reserved = {about.NAME, manifest.NAME, *(f"{group}{SUFFIX}" for group in groups)}
     for name in (*groups, *files):
         if not re.fullmatch(manifest.PLAIN, name) or (name in files and name in reserved):
             raise ValueError(f"a checkpoint cannot hold a file named {name!r}: choose another name")

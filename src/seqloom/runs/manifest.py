@@ -10,10 +10,11 @@ of a regular file in the same folder: a path, a link, a FIFO or a device is neve
 import errno
 import os
 import re
+from collections.abc import Mapping
 from hashlib import file_digest, sha256
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, cast, final
+from typing import Any, BinaryIO, TypedDict, cast, final
 
 from seqloom.core.files import DOCUMENT, open_regular, parse_json, read_open
 from seqloom.runs.durable import canonical, write_new
@@ -25,14 +26,31 @@ PLAIN = r"\w[\w.-]*"
 
 
 @final
+class Entry(TypedDict):
+    """A file in the manifest."""
+
+    sha256: str
+    size: int
+
+
+@final
 class Damaged(ValueError):
     """The error of a damaged checkpoint: one line with the file and the damage."""
 
 
-def seal(folder: Path) -> None:
-    """Writes the manifest over all files that lie in `folder`; they must be on the disk already."""
-    files = {path.name: {"sha256": _sum(path), "size": path.stat().st_size} for path in sorted(folder.iterdir())}
+def seal(folder: Path, known: Mapping[str, Entry] | None = None) -> None:
+    """Writes the manifest over all files that lie in `folder`; they must be on the disk already.
+
+    The entries of `known` files are taken as they are given: those who wrote them have read them.
+    """
+    known = known or {}
+    files = {path.name: known.get(path.name) or entry_of(path) for path in sorted(folder.iterdir())}
     write_new(folder / NAME, _seal_body({"files": files, "format": FORMAT}))
+
+
+def entry_of(path: Path) -> Entry:
+    """What a manifest says of a file."""
+    return {"sha256": _sum(path), "size": path.stat().st_size}
 
 
 def verify(folder: Path) -> dict[str, int]:

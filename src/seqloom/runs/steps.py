@@ -21,6 +21,11 @@ def name_of(step: int) -> str:
     return f"step_{step:08d}"
 
 
+def temporary_name(step: int, pid: int) -> str:
+    """The name under which a process writes the checkpoint of a step."""
+    return f"{name_of(step)}.tmp-{pid}"
+
+
 def step_of(path: Path) -> int | None:
     """The step in a name; None when it is not the name of a whole checkpoint."""
     match = _STEP.fullmatch(path.name)

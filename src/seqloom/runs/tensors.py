@@ -18,6 +18,8 @@ from torch import Tensor
 from seqloom.core.files import DOCUMENT, open_regular
 from seqloom.runs.manifest import Damaged
 
+SUFFIX = ".safetensors"
+
 _STORED = {
     *(torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64),
     *(torch.int8, torch.int16, torch.int32, torch.int64),
@@ -26,7 +28,7 @@ _STORED = {
     *(torch.complex32, torch.complex64, torch.complex128),
 }
 
-_REAL_PARTS = {torch.float16, torch.float32, torch.float64}
+REAL_PARTS = {torch.float16, torch.float32, torch.float64}
 """the dtypes of real parts for which torch has a complex dtype"""
 
 
@@ -78,20 +80,25 @@ def read_tensors(path: Path, names: Iterable[str], complex_names: Iterable[str])
             raise Damaged(f"{path} has no tensor {name!r}")
         copy = stored[name].clone()  # the file is mapped: a copy does not depend on the disk later
         if name in pairs:
-            if copy.dtype not in _REAL_PARTS or copy.shape[-1:] != (2,):
+            if copy.dtype not in REAL_PARTS or copy.shape[-1:] != (2,):
                 raise Damaged(f"{path}: {name!r} is {copy.dtype} {tuple(copy.shape)}, no pairs of real and imaginary")
             copy = torch.view_as_complex(copy)
         tensors[name] = copy
     return tensors
 
 
-def _load_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file as they are stored; `Damaged` for any other file."""
+def require_header(path: Path) -> None:
+    """`Damaged` for a file whose header would be longer than the file, or than any that we write."""
     with open_regular(path, follow=False) as file:
         header = int.from_bytes(file.read(8), "little")
         size = os.fstat(file.fileno()).st_size
     if header > min(DOCUMENT, size):
         raise Damaged(f"{path} is not a safetensors file: its header would have {header:,} bytes")
+
+
+def _load_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file as they are stored; `Damaged` for any other file."""
+    require_header(path)
     try:
         return load_file(path)
     except SafetensorError as error:
