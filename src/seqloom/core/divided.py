@@ -32,12 +32,6 @@ def part(tensor: Any) -> Tensor:
     return result
 
 
-def gather(named: Mapping[str, Tensor], keep: bool) -> dict[str, Tensor]:
-    """The tensors, each gathered in turn; without `keep` they are only given to the others."""
-    gathered = ((name, whole(tensor)) for name, tensor in named.items())
-    return {name: tensor for name, tensor in gathered if keep}
-
-
 def like(tensor: Tensor, parameter: Any) -> Tensor:
     """A whole tensor, the same in each rank, divided as a parameter is."""
     if not is_divided(parameter):

@@ -19,7 +19,10 @@ from seqloom.training.objectives.next_token import NextTokenConfig
 from seqloom.training.schedules import AnySchedule, Constant
 from seqloom.training.stages import LARGEST, MOST, Stage, require_whole
 
-FREE = ("batches", "save_every", "evaluate_every", "device", "timeout", "sequence", "shard", "reshard", "offload")
+FREE = (
+    *("batches", "save_every", "save", "evaluate_every", "device", "timeout"),
+    *("sequence", "shard", "reshard", "offload"),
+)
 """training settings that do not change a step's result, so that a run may go on under others; `batches` does change it
 under a schedule or an objective that uses the length of the run"""
 
@@ -91,6 +94,11 @@ class TrainConfig(Config):
     )
     seed: Seed = Field(0, description="seed of the initial weights and of dropout")
     save_every: int = Field(1000, ge=1, le=LARGEST, description="steps between checkpoints")
+    save: Literal["sync", "async"] = Field(
+        "sync",
+        description="async: a checkpoint is copied to the CPU, and written while the training goes on; at most one at "
+        "a time",
+    )
     evaluate_every: int = Field(0, ge=0, le=LARGEST, description="steps between held-out evaluations; 0: at the end")
     device: str = Field("auto", description="cpu, cuda, or auto: cuda if there is one")
     timeout: float = Field(600.0, gt=0, description="with several processes: seconds that one waits for the others")
@@ -130,7 +138,7 @@ class TrainConfig(Config):
     later: ClassVar = (
         "lora",
         *("schedule", "optimizer", "decay", "objective", "stages", "memory", "through", "begin", "vectors"),
-        *("graph", "recompute", "pieces", "sequence", "shard", "reshard", "offload", "policy"),
+        *("graph", "recompute", "pieces", "sequence", "shard", "reshard", "offload", "policy", "save"),
     )
 
     @property

@@ -104,6 +104,12 @@ class Optimizer:
             for entry, tensor in part.state.get(parameter, {}).items()
         }
 
+    def owners(self, entries: Iterable[str]) -> dict[str, nn.Parameter]:
+        """The parameter of each entry of `tensors`, by the entry's name; none for an entry of no parameter."""
+        by_name = {self._names[id(parameter)]: parameter for part in self.parts for parameter in _parameters(part)}
+        owner_of = {entry: entry.rpartition(".")[0] for entry in entries}
+        return {entry: by_name[owner] for entry, owner in owner_of.items() if owner in by_name}
+
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Takes up what `tensors` gave. ValueError where it does not fit, and then nothing is changed."""
         unclaimed: dict[str, dict[str, Tensor]] = {}

@@ -57,16 +57,19 @@ class Resumed:
     """whether the objective left nothing to learn"""
 
 
-def newest(run: Run, group: Group, say: Say) -> Resumed | None:
+def newest(run: Run, group: Group, say: Say, divided: bool = False) -> Resumed | None:
     """Where the newest good checkpoint of a run, which rank 0 chooses, lets it resume; None without one.
 
-    ValueError as `resume`.
+    Where the model is `divided`, what several processes have written is verified by rank 0 alone, and left to
+    `checkpoint.read_parts`. ValueError as `resume`.
     """
-    saved = checkpoint.newest(run.checkpoints, say) if group.main else None
+    saved = checkpoint.newest(run.checkpoints, say, whole=not divided) if group.main else None
     name = group.of_main(lambda: None if saved is None else saved.path.name)
     if name is None:
         return None
-    return resume(saved if saved is not None else checkpoint.load(run.checkpoints / name), run)
+    if saved is None:
+        saved = checkpoint.load(run.checkpoints / name, whole=not divided, verify=not divided)
+    return resume(saved, run)
 
 
 def resume(saved: Checkpoint, run: Run) -> Resumed:

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, final
 
-from seqloom.core.divided import gather, like_each
+from seqloom.core.divided import any_divided, like_each
 from seqloom.core.objective import Batch, Row
 from seqloom.core.progress import Advance, Say
 from seqloom.core.recording import takes_graphs
@@ -29,6 +29,7 @@ from seqloom.training.losses import require_finite
 from seqloom.training.optimizers import Optimizer, optimizer
 from seqloom.training.precision import resolve_precision
 from seqloom.training.resume import newest
+from seqloom.training.saving import Saver
 from seqloom.training.schedules import Constant
 from seqloom.training.signals import Stop
 from seqloom.training.stages import Stage, first_step, stage_at
@@ -47,7 +48,8 @@ class Session:
         self.learner = learner
         self.held_out = held_out
         self.say = say
-        self._resumed = newest(run, group, say)
+        self.saver = Saver(run, group, config.training)
+        self._resumed = newest(run, group, say, divided=any_divided(learner.parameters()))
         earlier = None if self._resumed is None else self._resumed.surroundings.get("precision")
         self.training = resolve_precision(config.training, learner.model.device, earlier)
         """the settings of the training, `auto` of the precision resolved"""
@@ -125,6 +127,7 @@ class Session:
         """Step by step to the end, or until a signal asks to stop; gives way after each step."""
         settings = self.config.training
         while not self.has_ended and not self.group.agree_to_stop(stop):
+            self.saver.poll()
             if self.stage != stage_at(settings.stages, self.step):
                 self._record_update(rows, self.updates.wait())
                 self._enter(self.stage + 1, {})
@@ -157,16 +160,18 @@ class Session:
         self.score = score
 
     def save(self, rows: Metrics | Unwritten) -> None:
-        """Saves a checkpoint, in rank 0; NotFinite where a weight is not finite."""
+        """Saves a checkpoint; NotFinite where a weight is not finite."""
         model, objective = self.learner.model, self.learner.objective
         require_finite(model, self.step)
         require_finite(objective, self.step)
         optional = {"objective": objective.state_dict(), "carried": self.updates.carried_state}
         tensors = {"model": model.state_dict(), "optimizer": self.optimizer.tensors()}
         tensors |= {group: named for group, named in optional.items() if named}
-        tensors = {group: gather(named, keep=self.group.main) for group, named in tensors.items()}
-        if isinstance(rows, Unwritten):
-            return
+        meta = {} if isinstance(rows, Unwritten) else self._describe(rows)
+        self.saver.save(self.step, tensors, meta, self.best["step"] if self.best else None)
+
+    def _describe(self, rows: Metrics) -> dict[str, Any]:
+        """A checkpoint's JSON: how the training goes on from it."""
         rows.sync()  # the rows reach the disk before the checkpoint that counts them
         around = dict(self.surroundings)
         if self.updates.graph != "none":
@@ -175,8 +180,7 @@ class Session:
             around["precision"] = self.training.precision
         meta: dict[str, Any] = {"run": self.run.identity, "best": self.best, "surroundings": around}
         meta |= {"config": self.config.model_dump(mode="json"), "solved": self.solved, ROWS: rows.mark.row()}
-        checkpoint.save(self.run.checkpoints, self.step, tensors, meta)
-        checkpoint.prune(self.run.checkpoints, keep_last=2, best=self.best["step"] if self.best else None)
+        return meta
 
     def _enter(self, number: int, earlier: dict[str, Any]) -> None:
         """Sets the model up for a stage; `earlier` are its `surroundings` when it was interrupted, or {}.
@@ -237,8 +241,11 @@ class Session:
 
     def _take_up(self, saved: checkpoint.Checkpoint) -> None:
         """Restores model, objective, optimizer, carried state and step from a checkpoint."""
-        objective = self.learner.objective
-        for group, module in (("model", self.learner.model), ("objective", objective)):
+        modules = {"model": self.learner.model, "objective": self.learner.objective}
+        owners = self.optimizer.owners(saved.tensors["optimizer"])
+        like = {**{group: module.state_dict() for group, module in modules.items()}, "optimizer": owners}
+        saved = checkpoint.read_parts(saved, like)
+        for group, module in modules.items():
             weights = module.state_dict()
             if weights or group == "model":
                 tensors = like_each(saved.tensors.get(group, {}), weights)

@@ -145,7 +145,8 @@ def turns(
         first = session.step
         settings = flatten_settings(config.model_dump(mode="json"))
         session.track = stack.enter_context(track_rows(trackers, run.folder, run.identity, settings, first, say))
-        with Metrics(run.metrics, say, mark=mark) if group.main else Unwritten() as rows, signals as stop:
+        metrics = Metrics(run.metrics, say, mark=mark) if group.main else Unwritten()
+        with metrics as rows, signals as stop, session.saver:
             with show("training", config.training.batches, "batches", start=first) as advance:
                 yield from session.train(rows, stop, advance)
             if not session.has_ended:
