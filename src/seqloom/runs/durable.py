@@ -1,8 +1,9 @@
 """Atomic writes of files: each is written under a temporary name, flushed to the disk (fsync), then renamed.
 
-A temporary name ends in `.tmp-PID`; files that a dead process left under such a name are removed. A link, a FIFO or a
-device in the place of a file is replaced and not written to, so that a folder from elsewhere cannot direct a write to
-another file. Files that grow in place are opened by `core.files.open_regular`.
+A temporary name ends in `.tmp-TOKEN-PID`, so that processes of machines that share a folder have different names; files
+that a dead process left under such a name are removed. A link, a FIFO or a device in the place of a file is replaced
+and not written to, so that a folder from elsewhere cannot direct a write to another file. Files that grow in place are
+opened by `core.files.open_regular`.
 """
 
 import json
@@ -12,6 +13,7 @@ import re
 import shutil
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,7 +24,8 @@ from seqloom.core.files import sync
 ASKS = os.name == "posix"
 """whether signal 0 asks for a process; on Windows it is an event that a console sends"""
 DAY = 24 * 60 * 60
-_TEMPORARY = re.compile(r".+\.tmp-(\d{1,9})")
+_TEMPORARY = re.compile(r".+\.tmp-(?:[0-9a-f]{8}-)?(\d{1,9})")
+_TOKEN = uuid.uuid4().hex[:8]
 _writing: set[Path] = set()
 """Temporary names that this process writes now. The number in a name is not enough: a restarted container often gives a
 process the number that a dead one had."""
@@ -123,7 +126,7 @@ def open_new(path: Path) -> BinaryIO:
 @contextmanager
 def _temporary(path: Path) -> Iterator[Path]:
     """A free temporary name next to `path`; what is there at the end is removed. Errors name `path` instead."""
-    temporary = path.with_name(f"{path.name}.tmp-{os.getpid()}")
+    temporary = path.with_name(f"{path.name}.tmp-{_TOKEN}-{os.getpid()}")
     _writing.add(temporary)
     try:
         temporary.unlink(missing_ok=True)
