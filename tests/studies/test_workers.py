@@ -9,14 +9,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+import torch
 
 from seqloom.core.children import SAFE, module_words
-from seqloom.studies import cluster, workers
+from seqloom.studies import cluster, processes, workers
 from seqloom.studies.cluster import Task
 from seqloom.studies.live_table import LiveTable
 from seqloom.studies.results import Results
@@ -145,6 +147,47 @@ def test_a_signal_is_sent_to_each_worker_once(tmp_path: Path) -> None:
     assert stopped.value.code == 128 + signal.SIGTERM
     assert [worker.stops for worker in pool.workers] == [1, 1], "a second one would end it at once; none is started"
     assert results.failed == {}
+
+
+class Started:
+    """Stands in for a process; notes which GPU it may use."""
+
+    gpus: ClassVar[list[str | None]] = []
+
+    def __init__(self, words: Sequence[str], *, env: dict[str, str], **options: Any) -> None:
+        self.stdin, self.returncode = BytesIO(), None
+        self.gpus.append(env.get("CUDA_VISIBLE_DEVICES"))
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+
+@pytest.mark.parametrize(
+    ("count", "visible", "gpus"),
+    [
+        (0, None, [None, None, None, None]),
+        (0, "", ["", "", "", ""]),
+        (2, None, ["0", "1", "0", "1"]),
+        (3, "4, 6,GPU-8f", ["4", "6", "GPU-8f", "6"]),
+    ],
+)
+def test_each_cell_has_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, visible: str | None, gpus: list[str | None]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    monkeypatch.setattr(processes.subprocess, "Popen", Started)
+    monkeypatch.setattr(Started, "gpus", [])
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    pool = processes.Processes(tmp_path, 4, "")
+    first = pool.start([Square(str(number), number) for number in range(3)])
+    if count == 3:
+        ended: Any = first[1]
+        ended._process.returncode = 0
+    pool.start([Square("3", 3)])
+    assert Started.gpus == gpus
 
 
 class Cluster:

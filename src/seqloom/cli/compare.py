@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import folder, out_folder
+from seqloom.cli.options import Cluster, ClusterSet, Jobs, Share, folder, out_folder
 
 
 def compare(
@@ -53,11 +53,10 @@ def compare(
     plan: Annotated[
         bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
     ] = False,
-    jobs: Annotated[int, typer.Option(help="runs that train at once, each on a share of the cores")] = 1,
-    cluster: Annotated[str | None, typer.Option(help="train as jobs through submitit: slurm or local")] = None,
-    cluster_set: Annotated[
-        list[str] | None, typer.Option(help="a setting of the jobs: slurm_partition=gpu, timeout_min=600")
-    ] = None,
+    jobs: Jobs = 1,
+    share: Share = False,
+    cluster: Cluster = None,
+    cluster_set: ClusterSet = None,
 ) -> int:
     """Trains mixers on identical batches, prints a table and writes a report; continues where it stopped.
 
@@ -89,4 +88,4 @@ def compare(
         probe_batches=probe_batches,
         again=again or [],
     )
-    return run_comparison(options, runs_folder, Workers(jobs, cluster, tuple(cluster_set or ())), planned=plan)
+    return run_comparison(options, runs_folder, Workers(jobs, cluster, tuple(cluster_set or ()), share), planned=plan)

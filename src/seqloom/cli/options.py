@@ -23,6 +23,16 @@ Search = Annotated[
     str | None,
     typer.Option(help="with --knn: exact, flat (faiss) or lists (faiss; default where the store has them)"),
 ]
+Jobs = Annotated[int, typer.Option(help="cells that run at once, each on a GPU of its own, or on a share of the cores")]
+Share = Annotated[
+    bool,
+    typer.Option("--share", help="run this command on several machines with one --out: each takes what nobody has"),
+]
+Cluster = Annotated[str | None, typer.Option(help="train as jobs through submitit: slurm or local")]
+ClusterSet = Annotated[
+    list[str] | None,
+    typer.Option("--cluster-set", help="a setting of the jobs: slurm_partition=gpu, timeout_min=600"),
+]
 MOST = 1000
 """the most characters of a list of numbers"""
 

@@ -43,7 +43,7 @@ class Pool(Protocol):
     most: int
     leave: bool
 
-    def start(self, cells: Sequence[Cell]) -> list[Worker]:
+    def start(self, cells: Sequence[Cell]) -> Sequence[Worker]:
         """A worker for each cell."""
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import folder, out_folder, sizes
+from seqloom.cli.options import Jobs, Share, folder, out_folder, sizes
 from seqloom.cli.time_limit import time_limited
 
 MIXERS = ("attention", "he")
@@ -38,7 +38,8 @@ def command(
     plan: Annotated[
         bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
     ] = False,
-    jobs: Annotated[int, typer.Option(help="models that train at once, each on a share of the cores")] = 1,
+    jobs: Jobs = 1,
+    share: Share = False,
 ) -> int:
     """Decision Transformers next to behaviour cloning, by data, target return, context and delay of the rewards."""
     counts, windows = sizes("--episodes", episodes), sizes("--contexts", contexts)
@@ -52,4 +53,4 @@ def command(
     contenders = [parse_candidate(text) for text in mixers or MIXERS]
     sources = data or ["CartPole-v1:mixed"]
     study = Agents(sources, contenders, counts, windows, shares, asked, played, batches, seeds, change or [])
-    return run_study(study.study, out_folder(out, planned=plan), Workers(jobs), page, planned=plan)
+    return run_study(study.study, out_folder(out, planned=plan), Workers(jobs, share=share), page, planned=plan)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import folder, out_folder
+from seqloom.cli.options import Jobs, Share, folder, out_folder
 from seqloom.cli.time_limit import time_limited
 
 
@@ -41,7 +41,8 @@ def command(
     change: Annotated[
         list[str] | None, typer.Option("--set", help="a setting of all models, e.g. training.batches=100")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="runs that train at once, each on a share of the cores")] = 1,
+    jobs: Jobs = 1,
+    share: Share = False,
 ) -> int:
     """Compares mixers at equal parameters, the five decisions fixed beforehand first; Ctrl-C saves."""
     from seqloom.cli.checked import require_settings
@@ -61,4 +62,4 @@ def command(
     options = Options(
         data, text, tuple(change or ()), scratch or results or STORED, scratch is not None, merge, race, plan
     )
-    return act(options, out_folder(out, planned=plan), Workers(jobs))
+    return act(options, out_folder(out, planned=plan), Workers(jobs, share=share))

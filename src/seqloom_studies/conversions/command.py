@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import TEXT, Run, folder
+from seqloom.cli.options import TEXT, Jobs, Run, Share, folder
 from seqloom.cli.time_limit import time_limited
 
 
@@ -33,7 +33,8 @@ def command(
         bool,
         typer.Option("--baselines", help="also train fresh mixers, and a model from random weights, on as many tokens"),
     ] = False,
-    jobs: Annotated[int, typer.Option(help="distillations at once, each on a share of the cores")] = 1,
+    jobs: Jobs = 1,
+    share: Share = False,
 ) -> int:
     """Distils a teacher into mixers, with several shares of layers that keep attention, next to four baselines."""
     from seqloom.cli.work.distill import count_tokens
@@ -53,7 +54,7 @@ def command(
         context=context,
         baselines=baselines,
     )
-    return run_study(study.study, out, Workers(jobs), page)
+    return run_study(study.study, out, Workers(jobs, share=share), page)
 
 
 def _split(text: str) -> list[str]:

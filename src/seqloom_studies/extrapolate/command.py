@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import folder, sizes
+from seqloom.cli.options import Jobs, Share, folder, sizes
 from seqloom.cli.time_limit import time_limited
 
 
@@ -20,7 +20,8 @@ def command(
     data: Annotated[
         str | None, typer.Option(help="the text to score on; default: the held-out text of each run")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="models that are scored at once, each on a share of the cores")] = 1,
+    jobs: Jobs = 1,
+    share: Share = False,
 ) -> int:
     """Scores runs on windows longer than their training; a run that cannot read them has a row with the reason."""
     windows = sizes("--lengths", lengths)
@@ -29,4 +30,4 @@ def command(
     from seqloom_studies.extrapolate import page
     from seqloom_studies.extrapolate.study import Extrapolate
 
-    return run_study(Extrapolate(runs, windows, data).study, out, Workers(jobs), page)
+    return run_study(Extrapolate(runs, windows, data).study, out, Workers(jobs, share=share), page)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import folder, out_folder, sizes
+from seqloom.cli.options import Jobs, Share, folder, out_folder, sizes
 from seqloom.cli.time_limit import time_limited
 
 MODELS = ("attention:heads=4", "she", "he", "we", "me", "gru", "mamba", "linear")
@@ -42,7 +42,8 @@ def command(
     plan: Annotated[
         bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
     ] = False,
-    jobs: Annotated[int, typer.Option(help="models that train at once, each on a share of the cores")] = 1,
+    jobs: Jobs = 1,
+    share: Share = False,
 ) -> int:
     """Measures how far the loss of each model is above that of the true Markov chain, by the chain's order."""
     from seqloom.cli.checked import require_contenders
@@ -69,4 +70,4 @@ def command(
         seeds,
         change or [],
     )
-    return run_study(gap.study, models_folder, Workers(jobs), page, planned=plan)
+    return run_study(gap.study, models_folder, Workers(jobs, share=share), page, planned=plan)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import folder, out_folder, sizes
+from seqloom.cli.options import Jobs, Share, folder, out_folder, sizes
 from seqloom.cli.time_limit import time_limited
 
 AGENTS = ("gtrxl", "xl", "lstm")
@@ -30,7 +30,8 @@ def command(
     plan: Annotated[
         bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
     ] = False,
-    jobs: Annotated[int, typer.Option(help="models that train at once, each on a share of the cores")] = 1,
+    jobs: Jobs = 1,
+    share: Share = False,
 ) -> int:
     """Trains GTrXL, Transformer-XL and an LSTM by actor-critic on T-mazes of several lengths."""
     maze_lengths = sizes("--lengths", lengths)
@@ -40,4 +41,4 @@ def command(
     from seqloom_studies.maze.study import Maze, agent
 
     study = Maze([agent(text) for text in players or AGENTS], maze_lengths, batches, seeds, change or [])
-    return run_study(study.study, out_folder(out, planned=plan), Workers(jobs), page, planned=plan)
+    return run_study(study.study, out_folder(out, planned=plan), Workers(jobs, share=share), page, planned=plan)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import folder
+from seqloom.cli.options import Cluster, ClusterSet, Jobs, folder
 from seqloom.cli.time_limit import time_limited
 
 
@@ -39,11 +39,9 @@ def command(
     change: Annotated[
         list[str] | None, typer.Option("--set", help="a setting of all models, e.g. training.compile=true")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="runs that train at once, each on a share of the cores")] = 1,
-    cluster: Annotated[str | None, typer.Option(help="train as jobs through submitit: slurm or local")] = None,
-    cluster_set: Annotated[
-        list[str] | None, typer.Option(help="a setting of the jobs: slurm_partition=gpu, timeout_min=600")
-    ] = None,
+    jobs: Jobs = 1,
+    cluster: Cluster = None,
+    cluster_set: ClusterSet = None,
     allow_drift: Annotated[bool, typer.Option(help="continue although torch, the device or backends changed")] = False,
 ) -> int:
     """Reproduces the Extractor paper's figures and tables; finished runs are not repeated; Ctrl-C saves."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import folder, out_folder
+from seqloom.cli.options import Cluster, ClusterSet, Jobs, Share, folder, out_folder
 from seqloom.cli.time_limit import time_limited
 
 Numbers = Annotated[list[int] | None, typer.Option("--dim", help="channels of the models; may be repeated (64)", min=1)]
@@ -57,11 +57,10 @@ def command(
     plan: Annotated[
         bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
     ] = False,
-    jobs: Annotated[int, typer.Option(help="models that train at once, each on a share of the cores")] = 1,
-    cluster: Annotated[str | None, typer.Option(help="train as jobs through submitit: slurm or local")] = None,
-    cluster_set: Annotated[
-        list[str] | None, typer.Option(help="a setting of the jobs: slurm_partition=gpu, timeout_min=600")
-    ] = None,
+    jobs: Jobs = 1,
+    share: Share = False,
+    cluster: Cluster = None,
+    cluster_set: ClusterSet = None,
 ) -> int:
     """Trains small models on synthetic probes and prints their accuracy by distance; Ctrl-C saves."""
     from seqloom.cli.checked import require_contenders
@@ -91,7 +90,7 @@ def command(
         solved=solved,
         climb=climb,
     )
-    workers = Workers(jobs, cluster, tuple(cluster_set or ()))
+    workers = Workers(jobs, cluster, tuple(cluster_set or ()), share)
     results = run_or_plan(grid.study, models_folder, workers, planned=plan, again=again or [])
     if isinstance(results, int):
         return results
