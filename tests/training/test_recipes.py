@@ -9,6 +9,7 @@ import yaml
 
 from seqloom.core.model_config import weightless
 from seqloom.models.kinds import model_config
+from seqloom.training.memory import weights
 from seqloom.training.recipes import FOLDER, RECIPES, recipe
 from seqloom.training.settings import resolve
 
@@ -76,6 +77,19 @@ def test_llama_has_the_parameters_of_llama() -> None:
         model = model_config(values).build(layers=1)
         layer = sum(p.numel() for p in model.layers.parameters())
         assert sum(p.numel() for p in model.parameters()) + 27 * layer == 3_212_749_824
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"), [("llama/125m", 124.7), ("gated_delta/125m", 123.7), ("hybrid/350m", 352.4)]
+)
+def test_larger_recipes_have_the_parameters_of_their_names(name: str, parameters: float) -> None:
+    """In millions, and a training of twenty tokens a parameter in steps of half a million tokens."""
+    config = resolve(name)
+    numbers = weights(config.model)[0]
+    assert round(numbers / 1e6, 1) == parameters
+    tokens = config.training.batch * config.model.context
+    assert tokens == 2**19
+    assert tokens * config.training.batches == pytest.approx(20 * numbers, rel=0.1)
 
 
 @pytest.mark.slow
