@@ -2,9 +2,12 @@
 
 save(model, folder)     makes a folder that `load` reads, as training does
 load(folder)            the model of the newest checkpoint that verifies, or of a given step; or one of transformers
+save_rounded(run, out)  the newest model of a run alone, with weights of two bytes
 """
 
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,6 +27,8 @@ from seqloom.runs.lock import lock
 
 FORMAT = 1
 """the `format` in config.json that this seqloom writes, and the newest that it reads"""
+BF16 = "bfloat16"
+"""the `stored` in the settings of a run whose weights were rounded when they were saved"""
 
 
 class Stored(Protocol):
@@ -56,6 +61,23 @@ def save(model: Model, folder: str | Path, *, tokenizer: Stored | None = None) -
     return run.folder
 
 
+def save_rounded(folder: str | Path, out: str | Path) -> Path:
+    """Saves the newest model of a run in `out`, a run of its own with the weights rounded to bfloat16; returns `out`.
+
+    It has the settings of the run and its tokenizer, but no rows and no state of a training; `load` computes with it in
+    the dtype of the run. Raises as `load` does, and ValueError where `out` is another run.
+    """
+    model, run = load(folder)
+    step = _checkpoint(run, None).step
+    with lock(out):
+        rounded = open_run(out, {**run.settings, "stored": BF16})
+        if run.has_tokenizer():
+            rounded.keep_tokenizer(run.tokenizer.read_text(encoding="utf-8"))
+        meta = {"run": rounded.identity, **as_meta(model.config)}
+        checkpoint.save(rounded.checkpoints, step, {"model": _convert(model.state_dict(), torch.bfloat16)}, meta)
+    return rounded.folder
+
+
 def load(folder: str | Path, *, step: int | None = None, device: str | torch.device = "cpu") -> tuple[Model, Run]:
     """The model of a run, ready to read and generate, and the run. The newest step unless one is given.
 
@@ -84,7 +106,7 @@ def load(folder: str | Path, *, step: int | None = None, device: str | torch.dev
     if edited:
         print(f"{changed_words(edited)} {run.folder} was saved: the model computes something else", file=sys.stderr)
     model = config.build().to(dtype(run))
-    fill(model, saved)
+    fill(model, replace(saved, tensors={"model": _convert(saved.tensors["model"], dtype(run))}))
     return model.to(device).eval(), run
 
 
@@ -130,7 +152,7 @@ def dtype(run: Run) -> torch.dtype:
 
 
 def describe_weights(run: Run, config: ModelConfig) -> dict[str, torch.Tensor]:
-    """The weights of a model of these settings, by name, without memory.
+    """The weights in the run's files, by name, without memory.
 
     ValueError where a size is beyond those of torch.
     """
@@ -138,7 +160,12 @@ def describe_weights(run: Run, config: ModelConfig) -> dict[str, torch.Tensor]:
         tensors = config.tensors()
     except (RuntimeError, TypeError, OverflowError):  # torch's error where a size is beyond its integers
         raise ValueError(f"{run.config} describes a model of sizes that no machine can hold") from None
-    return {name: tensor.to(dtype(run)) if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
+    return _convert(tensors, torch.bfloat16 if run.settings.get("stored") == BF16 else dtype(run))
+
+
+def _convert(tensors: Mapping[str, torch.Tensor], to: torch.dtype) -> dict[str, torch.Tensor]:
+    """The tensors by name, those of reals in another dtype."""
+    return {name: tensor.to(to) if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
 
 
 def _checkpoint(run: Run, step: int | None) -> checkpoint.Checkpoint:
