@@ -117,7 +117,7 @@ ELSEWHERE = {
     "ops/test_scans": "ops/scan/*",
     "ops/test_triton": "ops/gpu",
     "play/test_app": "play/completion play/engine play/errors play/guard play/texts play/writing",
-    "play/test_library": "cli/play play/live play/serve",
+    "play/test_library": "cli/play cli/watch play/live play/serve",
     "positions/test_each_position": "positions/*",
     "positions/test_positions": "core/position",
     "report/test_answer": "report/comparison",

@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "src"
 PACKAGES = ("seqloom", "seqloom_studies")
-CARRIED = (".c", ".h", ".yaml", ".json", ".jinja", ".css", ".js", ".md")
+CARRIED = (".c", ".h", ".yaml", ".json", ".jinja", ".css", ".js", ".md", ".safetensors")
 """suffixes of the files that are read at run time"""
 
 

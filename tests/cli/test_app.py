@@ -26,7 +26,7 @@ def test_there_are_at_most_twenty_commands() -> None:
     commands = [
         registered_command.name or registered_command.callback.__name__
         for registered_command in app.registered_commands
-        if registered_command.callback
+        if registered_command.callback and not registered_command.hidden
     ]
     groups = [registered_group.name for registered_group in app.registered_groups]
     assert {*commands, *groups} == {*NAMES}
@@ -40,6 +40,12 @@ def test_help(seqloom: Seqloom, name: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert (answer.code, answer.err) == (0, "")
     assert f"seqloom {name}" in answer.out
     assert name in seqloom("--help").out
+
+
+def test_the_help_of_play_names_watch(seqloom: Seqloom, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert "seqloom watch" in seqloom("play", "--help").out
+    assert seqloom("watch", "--help").code == 0
 
 
 def test_the_help_groups_the_commands(seqloom: Seqloom) -> None:

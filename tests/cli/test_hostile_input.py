@@ -41,6 +41,7 @@ HEALTHY = {
     "extrapolate": ["{run}", "--lengths", "4", "--data", "stories:3", "--out", "new"],
     "generate": ["{run}", "Once"],
     "play": ["{run}", "--no-browser"],
+    "watch": ["{run}", "--no-browser"],
     "gpu": ["--plan", "--out", "new"],
     "hf": ["{run}", "new"],
     "maze": ["lstm", "--lengths", "10", "--out", "new"],

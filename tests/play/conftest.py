@@ -15,7 +15,7 @@ from seqloom.core.model import Model
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.play.app import build_app
 from seqloom.play.engine import Engine
-from seqloom.play.library import Library, find_models, find_reports
+from seqloom.play.library import Library
 from seqloom.play.serve import bind
 
 
@@ -56,7 +56,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     listening = bind(0)
     port = listening.getsockname()[1]
     (runs / "report.html").write_text("<!doctype html><title>A report</title>")
-    engine = Engine(Library(find_models([runs]), 10**9, find_reports([runs])))
+    engine = Engine(Library([runs], 10**9))
     engine.start()
     config = uvicorn.Config(build_app(engine, port), log_level="error", lifespan="off", ws="none")
     server = uvicorn.Server(config)

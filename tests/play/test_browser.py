@@ -41,7 +41,7 @@ def tab(browser: Any, served: Served, request: pytest.FixtureRequest) -> Iterato
     opened.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
     opened.on("pageerror", lambda error: wrong.append(str(error)))
     opened.on("request", lambda asked: None if asked.url.startswith(served.url) else wrong.append(asked.url))
-    folder = served.runs / HOSTILE.replace("/", "")
+    folder = served.runs.parent / HOSTILE
     save_model(folder, "gru", 4)
     served.engine.library._folders[HOSTILE] = folder
     opened.goto(served.url)

@@ -26,6 +26,7 @@ from seqloom.cli.swap import swap
 from seqloom.cli.time_limit import time_limited
 from seqloom.cli.train import train
 from seqloom.cli.verify import verify
+from seqloom.cli.watch import watch
 
 app = typer.Typer(
     add_completion=False,
@@ -71,6 +72,7 @@ PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
 """the commands as the help groups them"""
 NAMES = {list_mixers: "list"}
 
+app.command(hidden=True)(watch)  # the help of `play` names it
 for _panel, _commands in PANELS.items():
     for _command in _commands:
         _settings = Options if _command is cost else None

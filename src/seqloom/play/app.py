@@ -84,8 +84,9 @@ class Server:
         self._engine = engine
         self._library = engine.library
 
-    async def list_models(self, request: WebRequest) -> Response:
+    def list_models(self, request: WebRequest) -> Response:
         """All models, in OpenAI's form."""
+        self._library.find()
         return JSONResponse({"object": "list", "data": [_model_entry(name) for name in self._library.names]})
 
     async def show_model(self, request: WebRequest) -> Response:
@@ -100,8 +101,9 @@ class Server:
             return await _stream(self._stream_completion(asked))
         return JSONResponse(await wait_while_connected(request, self._whole_completion(asked)))
 
-    async def names(self, request: WebRequest) -> Response:
+    def names(self, request: WebRequest) -> Response:
         """The names of the models."""
+        self._library.find()
         return JSONResponse({"models": self._library.names})
 
     async def describe(self, request: WebRequest) -> Response:
@@ -136,13 +138,15 @@ class Server:
         changes = await answer_of(self._engine.call(self._require_known(asked.model), compute))
         return JSONResponse({"changes": changes})
 
-    async def live(self, request: WebRequest) -> Response:
+    def live(self, request: WebRequest) -> Response:
         """The losses of the runs."""
+        self._library.find()
         folders = {name: self._library.folder(name) for name in self._library.names}
         return JSONResponse({"runs": live_rows(folders)})
 
-    async def list_reports(self, request: WebRequest) -> Response:
+    def list_reports(self, request: WebRequest) -> Response:
         """The reports, by their paths."""
+        self._library.find()
         return JSONResponse({"reports": [str(path) for path in self._library.reports]})
 
     async def show_report(self, request: WebRequest) -> Response:

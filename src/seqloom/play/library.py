@@ -11,25 +11,34 @@ from seqloom.runs.layout import Run
 
 MOST = 200
 """the most models of a page"""
+CARRIED = Path(__file__).parent / "models"
+"""small models that come with seqloom, each a run in a folder of its own"""
 
 
 def find_models(folders: Sequence[Path]) -> dict[str, Path]:
-    """The folders of runs and of models of transformers, by name: those given, or those beneath them.
-
-    FileNotFoundError where a folder does not exist, or holds none.
-    """
+    """The folders of runs and of models of transformers, by name: those given, or those beneath them."""
     found: dict[str, Path] = {}
     for folder in folders:
-        if not folder.is_dir():
-            raise FileNotFoundError(f"{folder} does not exist: give the folder of a run, or one with runs in it")
-        beneath = [folder] if _holds_model(folder) else [path.parent for path in sorted(folder.rglob("config.json"))]
-        inside = [path for path in beneath if _holds_model(path)]
-        if not inside:
-            raise FileNotFoundError(f"{folder} holds no run: no folder in it has a config.json with a model")
-        for path in inside[:MOST]:
+        for path in _models_beneath(folder)[:MOST]:
             name = path.name if path == folder else path.relative_to(folder.parent).as_posix()
             found.setdefault(name if name not in found or found[name] == path else str(path), path)
     return found
+
+
+def require_folders(folders: Sequence[Path], *, empty: bool = False) -> None:
+    """FileNotFoundError where a folder does not exist, or, unless it may be `empty`, holds no model."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise FileNotFoundError(f"{folder} does not exist: give the folder of a run, or one with runs in it")
+        if not empty and not _models_beneath(folder):
+            raise FileNotFoundError(f"{folder} holds no run: no folder in it has a config.json with a model")
+
+
+def _models_beneath(folder: Path) -> list[Path]:
+    """The folder itself where it holds a model, otherwise those in it that do."""
+    if _holds_model(folder):
+        return [folder]
+    return [path.parent for path in sorted(folder.rglob("config.json")) if _holds_model(path.parent)]
 
 
 def _holds_model(folder: Path) -> bool:
@@ -46,6 +55,11 @@ def _holds_model(folder: Path) -> bool:
     return isinstance(settings.get("model"), dict) and "study" not in settings
 
 
+def carried_models() -> list[Path]:
+    """The folders of the models that come with seqloom."""
+    return sorted(CARRIED.iterdir())
+
+
 def find_reports(folders: Sequence[Path]) -> list[Path]:
     """The reports of the folders, at most `MOST`."""
     found = [path for folder in folders for path in sorted(folder.rglob("report.html")) if path.is_file()]
@@ -56,11 +70,18 @@ def find_reports(folders: Sequence[Path]) -> list[Path]:
 class Library:
     """Models by name. It holds as many as fit into `memory` bytes, and lets go of those asked for longest ago."""
 
-    def __init__(self, folders: dict[str, Path], memory: int, reports: Sequence[Path] = ()) -> None:
-        self._folders = folders
-        self.reports = list(reports)
+    def __init__(self, places: Sequence[Path], memory: int) -> None:
+        self._places = list(places)
         self._memory = memory
         self._loaded: OrderedDict[str, Model] = OrderedDict()
+        self._folders: dict[str, Path] = {}
+        self.reports: list[Path] = []
+        self.find()
+
+    def find(self) -> None:
+        """Finds the models and reports of its places; a name that was given to one stays its own."""
+        self._folders = {**find_models(self._places), **self._folders}
+        self.reports = list(dict.fromkeys([*self.reports, *find_reports(self._places)]))
 
     @property
     def names(self) -> list[str]:

@@ -11,23 +11,24 @@ import uvicorn
 
 from seqloom.play.app import build_app
 from seqloom.play.engine import Engine
-from seqloom.play.library import Library, find_models, find_reports
+from seqloom.play.library import Library, require_folders
 
 HOST = "127.0.0.1"
 CONNECTIONS = 256
 """the most at once; others are answered 503"""
 
 
-def serve(folders: Sequence[Path], port: int, memory: int, *, browser: bool) -> None:
+def serve(folders: Sequence[Path], port: int, memory: int, *, browser: bool, live: bool = False) -> None:
     """Finds models, prints the address, opens a browser if asked to, and answers until Ctrl-C.
 
-    `memory` is the most bytes of loaded models. FileNotFoundError where no model is found, ValueError for a port that
-    is taken.
+    `memory` is the most bytes of loaded models. The address of a `live` page is that of its losses, and its models may
+    come later. FileNotFoundError where no model is found otherwise, ValueError for a port that is taken.
     """
-    models = find_models(folders)
+    require_folders(folders, empty=live)
     listening = bind(port)
     port = listening.getsockname()[1]
-    engine = Engine(Library(models, memory, find_reports(folders)))
+    library = Library(folders, memory)
+    engine = Engine(library)
     config = uvicorn.Config(
         build_app(engine, port),
         log_level="error",
@@ -38,17 +39,29 @@ def serve(folders: Sequence[Path], port: int, memory: int, *, browser: bool) -> 
         proxy_headers=False,
         timeout_graceful_shutdown=2,
     )
+    count = len(library.names)
     address = f"http://{HOST}:{port}"
-    print(f"{len(models)} model{'s' * (len(models) != 1)} at {address} (Ctrl-C ends it)", flush=True)
+    page = f"{address}/#live" if live else address
+    print(f"{count} model{'s' * (count != 1)} at {page} (Ctrl-C ends it)", flush=True)
     print(f"completions in OpenAI's form: {address}/v1", file=sys.stderr, flush=True)
     if browser:
-        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+        threading.Thread(target=open_page, args=(page,), daemon=True).start()
     engine.start()
     try:
         uvicorn.Server(config).run([listening])
     finally:
         engine.close()
         listening.close()
+
+
+def open_page(address: str) -> None:
+    """Opens the page in a browser, or says in a line that there is none."""
+    try:
+        opened = webbrowser.open(address)
+    except (webbrowser.Error, OSError):
+        opened = False
+    if not opened:
+        print(f"no browser was found: open {address} in one", file=sys.stderr, flush=True)
 
 
 def bind(port: int) -> socket.socket:

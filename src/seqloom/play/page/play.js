@@ -234,7 +234,7 @@ async function refresh() {
   try {
     const { runs } = await (await ask("/api/live")).json();
     $("runs").replaceChildren(...runs.map((run) => {
-      const words = run.error ?? `step ${run.step.toLocaleString("en")}, last row ${run.age < 120 ? run.age.toFixed(0) + " s" : run.age < 7200 ? (run.age / 60).toFixed(0) + " min" : (run.age / 3600).toFixed(0) + " h"} ago${run.steps_a_second ? `, ${run.steps_a_second.toPrecision(3)} steps a second` : ""}`;
+      const words = run.error ?? `step ${run.step.toLocaleString("en")}, last row ${run.age < 120 ? run.age.toFixed(0) + " s" : run.age < 7200 ? (run.age / 60).toFixed(0) + " min" : (run.age / 3600).toFixed(0) + " h"} ago${run.tokens_a_second ? `, ${Math.round(run.tokens_a_second).toLocaleString("en")} tokens a second` : ""}${run.steps_a_second ? `, ${run.steps_a_second.toPrecision(3)} steps a second` : ""}`;
       const parts = [make("h3", { textContent: run.name }), make("p", { className: run.error ? "error" : "facts", textContent: words })];
       if (!run.error && run.loss.length + run.held_out.length) parts.push(curve(run));
       return make("div", { className: "run" }, ...parts);
