@@ -32,9 +32,14 @@ class Served:
         return httpx.Client(base_url=self.url, timeout=60, **settings)  # type: ignore[arg-type]
 
 
-def save_model(folder: Path, kind: str, seed: int, *, endless: bool = False, **settings: object) -> Model:
+TEXT = "Once upon a time there was a small dog. The end. é 🐈 "
+
+
+def save_model(
+    folder: Path, kind: str, seed: int, *, endless: bool = False, text: str = TEXT, **settings: object
+) -> Model:
     torch.manual_seed(seed)
-    tokenizer = Tokenizer.train(["Once upon a time there was a small dog. The end. é 🐈 "] * 3, 280)
+    tokenizer = Tokenizer.train([text] * 3, 280)
     sizes = {"vocab": tokenizer.vocab, "dim": 16, "depth": 2, "context": 64, "ffn": 32, "dropout": 0.0, "std": 0.5}
     model = seqloom.decoder(kind, **{**sizes, "position": "none", **settings}).eval()  # type: ignore[arg-type]
     if endless:
@@ -44,12 +49,23 @@ def save_model(folder: Path, kind: str, seed: int, *, endless: bool = False, **s
     return model
 
 
+def save_broken(folder: Path) -> None:
+    """A model whose training went wrong."""
+    model = save_model(folder, "gru", 3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(torch.nan)
+    seqloom.save(model, folder, tokenizer=seqloom.load(folder).tokenizer)
+
+
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     runs = tmp_path_factory.mktemp("play") / "runs"
     save_model(runs / "gru", "gru", 1)
     save_model(runs / "he", "he", 2, position="learned")
     save_model(runs / "endless", "gru", 1, endless=True)
+    save_model(runs / "other", "gated_delta", 1, text="a tokenizer of its own: Zwölf Boxkämpfer", heads=2)
+    save_broken(runs / "nan")
     save_model(runs / "damaged", "gru", 3)
     for path in (runs / "damaged").rglob("*.safetensors"):
         path.write_bytes(path.read_bytes()[:-9])

@@ -32,10 +32,11 @@ def client(served: Served) -> openai.OpenAI:
 
 
 def test_models(client: openai.OpenAI) -> None:
-    assert [model.id for model in client.models.list()] == ["runs/damaged", "runs/endless", "runs/gru", "runs/he"]
+    names = ("damaged", "endless", "gru", "he", "nan", "other")
+    assert [model.id for model in client.models.list()] == [f"runs/{name}" for name in names]
     assert client.models.retrieve("runs/gru").owned_by == "seqloom"
-    with pytest.raises(openai.NotFoundError, match="there is no model 'runs/other'"):
-        client.models.retrieve("runs/other")
+    with pytest.raises(openai.NotFoundError, match="there is no model 'runs/none'"):
+        client.models.retrieve("runs/none")
 
 
 @pytest.mark.parametrize("name", ["runs/gru", "runs/he"])
@@ -103,6 +104,30 @@ def test_the_page_writes_side_by_side(served: Served) -> None:
     order = [event["text"] // 2 for event in tokens]
     assert order[: len(order) // 2].count(0) > 2, "they take turns"
     assert order[: len(order) // 2].count(1) > 2, "they take turns"
+
+
+def test_models_of_different_tokenizers_side_by_side(served: Served) -> None:
+    names = ["runs/gru", "runs/other"]
+    body = {"models": names, "prompt": "Once é", "max_tokens": 20, "seed": 4}
+    with served.client() as client:
+        events = [json.loads(line) for line in client.post("/api/write", json=body).text.splitlines()]
+    prompts = [event["prompt"] for event in events if "model" in event]
+    assert [id for _, id in prompts[0]] != [id for _, id in prompts[1]]
+    for number, name in enumerate(names):
+        mine = [event for event in events if event.get("text") == number]
+        written = "".join(event.get("piece", "") + event.get("rest", "") for event in mine)
+        assert written == text_of(served, name, "Once é", max_tokens=20, seed=4)
+
+
+def test_the_mixers_own_numbers(served: Served) -> None:
+    with served.client() as client:
+        for name, view in (("gru", "update gate"), ("he", "taps"), ("other", "write")):
+            ids = seqloom.load(served.runs / name).tokenizer.encode("Once upon a time")
+            body = {"model": f"runs/{name}", "ids": ids, "layer": 1}
+            answer = client.post("/api/plots", json=body).json()
+            assert answer["layers"] == 2
+            assert "".join(answer["tokens"]) == "Once upon a time"
+            assert view in [each["name"] for each in answer["views"]]
 
 
 def test_the_command_gives_the_same_text(served: Served, capsys: pytest.CaptureFixture[str]) -> None:

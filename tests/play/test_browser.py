@@ -4,12 +4,14 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from seqloom.generation.batcher import Batcher
 from seqloom.generation.requests import Request
+from seqloom.runs.metrics import Metrics
 from tests.play.conftest import Served, save_model
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -124,6 +126,74 @@ def test_samples(tab: Any) -> None:
     tab.click("#go")
     wait_for(tab, "#write-status", "done")
     assert tab.locator(".text").count() == 3
+
+
+def test_models_of_different_tokenizers_differ_from_a_character_on(tab: Any) -> None:
+    choose(tab, "runs/gru", "runs/other")
+    tab.fill("#max_tokens", "20")
+    tab.click("#go")
+    wait_for(tab, "#write-status", "differ from token")
+    assert tab.locator(".differs").count() == 2
+
+
+def test_the_mixers_own_numbers(tab: Any) -> None:
+    choose(tab, "runs/he", "runs/other")
+    tab.fill("#max_tokens", "10")
+    tab.click("#go")
+    wait_for(tab, "#write-status", "done")
+    for number, (view, words) in enumerate([("taps", "Across: lag"), ("write", "Across: token")]):
+        own = tab.locator("details.own").nth(number)
+        own.locator("summary").click()
+        playwright.expect(own.locator("canvas")).to_be_visible()
+        assert "not comparable" in own.inner_text()
+        own.get_by_label("Layer").select_option("1")
+        own.get_by_label("View").select_option(label=view)
+        playwright.expect(own.get_by_role("status")).to_contain_text(words)
+        own.locator("canvas").focus()
+        own.locator("canvas").press("ArrowRight")
+        playwright.expect(own.get_by_role("status")).to_contain_text(" 1")
+        own.locator("canvas").hover()
+
+
+def test_watch_opens_the_losses(tab: Any, served: Served) -> None:
+    with Metrics(served.runs / "gru" / "metrics.jsonl") as metrics:
+        for step in range(1, 30):
+            metrics.append({"step": step, "loss": 5.0 / step, "seconds": 0.5, "tokens_per_second": 1234.0})
+    try:
+        tab.goto("about:blank")
+        tab.goto(f"{served.url}/#live")
+        wait_for(tab, "#runs", "1,234 tokens a second")
+        assert tab.locator("#runs svg path").count() == 1
+        tab.click("#tab-write")
+        assert tab.locator("#write").is_visible()
+    finally:
+        (served.runs / "gru" / "metrics.jsonl").unlink()
+
+
+@pytest.mark.skipif("SEQLOOM_AXE" not in os.environ, reason="SEQLOOM_AXE names no axe.min.js, of the package axe-core")
+def test_axe_finds_nothing(browser: Any, served: Served) -> None:
+    """Each tab, wide and narrow, light and dark."""
+    script = Path(os.environ["SEQLOOM_AXE"]).read_text()
+    for width, scheme in ((1280, "light"), (360, "dark"), (1280, "dark"), (360, "light")):
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True)
+        tab = context.new_page()
+        tab.goto(served.url)
+        tab.wait_for_selector("#write-models input")
+        choose(tab, "runs/he", "runs/other")
+        tab.fill("#max_tokens", "20")
+        tab.click("#go")
+        wait_for(tab, "#write-status", "done")
+        tab.locator(".text span:not(.prompt)").nth(5).click()
+        wait_for(tab, ".alternatives", "depends most on")
+        tab.get_by_text("More").click()
+        tab.get_by_text("The mixer's own numbers").first.click()
+        playwright.expect(tab.locator("canvas").first).to_be_visible()
+        tab.evaluate(script)
+        for name in ("write", "score", "live", "reports", "other"):
+            tab.click(f"#tab-{name}")
+            found = tab.evaluate("axe.run().then((result) => result.violations)")
+            assert [(each["id"], each["nodes"][0]["html"][:200]) for each in found] == [], (width, scheme, name)
+        context.close()
 
 
 def test_score_live_reports_and_other_programs(tab: Any) -> None:

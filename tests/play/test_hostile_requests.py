@@ -12,6 +12,7 @@ GOOD: dict[str, Any] = {"model": "runs/gru", "prompt": "Once", "max_tokens": 3}
 WRITE: dict[str, Any] = {"models": ["runs/gru"], "prompt": "Once", "max_tokens": 3}
 SCORE: dict[str, Any] = {"model": "runs/gru", "text": "Once"}
 DEPENDS: dict[str, Any] = {"model": "runs/gru", "ids": [1, 2, 3], "position": 2}
+PLOTS: dict[str, Any] = {"model": "runs/gru", "ids": [1, 2, 3], "layer": 0}
 BODIES: dict[str, list[tuple[dict[str, Any], int, str]]] = {
     "/v1/completions": [
         ({"model": None}, 400, "model"),
@@ -21,6 +22,7 @@ BODIES: dict[str, list[tuple[dict[str, Any], int, str]]] = {
         ({"model": "../../etc/passwd"}, 404, "there is no model"),
         ({"model": "<script>alert(1)</script>"}, 404, "there is no model"),
         ({"model": "runs/damaged"}, 400, "safetensors"),
+        ({"model": "runs/nan"}, 400, "logits are not finite"),
         ({"prompt": None}, 400, "prompt"),
         ({"prompt": ""}, 400, "the prompt is empty"),
         ({"prompt": []}, 400, "prompt holds 1 to 16"),
@@ -84,15 +86,33 @@ BODIES: dict[str, list[tuple[dict[str, Any], int, str]]] = {
         ({"text": ""}, 400, "text"),
         ({"text": "a" * 30_000}, 400, "text"),
         ({"model": "x"}, 404, "no model"),
+        ({"model": "runs/nan"}, 400, "numbers are not finite"),
     ],
     "/api/depends": [
         ({"position": 0}, 400, "position"),
         ({"position": 3}, 400, "position 3 lies outside"),
         ({"ids": [1, 2, 99_999]}, 400, "token ids lie in"),
         ({"ids": [1]}, 400, "ids"),
+        ({"model": "runs/nan"}, 400, "numbers are not finite"),
+    ],
+    "/api/plots": [
+        ({"layer": -1}, 400, "layer"),
+        ({"layer": 2}, 400, "it has 2 layers of mixers"),
+        ({"layer": 10**30}, 400, "layer"),
+        ({"ids": []}, 400, "ids"),
+        ({"ids": [-1]}, 400, "token ids lie in"),
+        ({"ids": [1] * 30_000}, 400, "ids"),
+        ({"model": "runs/none"}, 404, "no model"),
+        ({"model": "runs/nan"}, 400, "numbers are not finite"),
     ],
 }
-STARTS = {"/v1/completions": GOOD, "/api/write": WRITE, "/api/score": SCORE, "/api/depends": DEPENDS}
+STARTS = {
+    "/v1/completions": GOOD,
+    "/api/write": WRITE,
+    "/api/score": SCORE,
+    "/api/depends": DEPENDS,
+    "/api/plots": PLOTS,
+}
 TABLE = [(path, change, status, words) for path, rows in BODIES.items() for change, status, words in rows]
 
 

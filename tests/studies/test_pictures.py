@@ -4,7 +4,7 @@ import pytest
 
 import seqloom
 from seqloom.data.tokenizer import Tokenizer
-from seqloom.studies.pictures import FILLED, LONGEST, plot_model, tokens_of_views
+from seqloom.studies.pictures import FILLED, LONGEST, plot_layer, plot_model, tokens_of_views
 
 TEXT = "the cat sat on the mat and the dog lay by the door of the old house near the sea " * 3
 
@@ -65,3 +65,19 @@ def test_the_text_of_other_views_is_no_longer_than_a_context() -> None:
         tokens_of_views(seqloom.decoder([{"kind": "compressive", "memory": 4096}], context=12, **sizes).config)
         == FILLED
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("attention", "weights of head 0"), ("gated_delta", "write"), ("he", "taps")]
+)
+def test_the_views_of_a_layer_are_of_the_end_of_the_text(kind: str, name: str) -> None:
+    tokenizer = Tokenizer.train([TEXT], 270)
+    model = seqloom.decoder(
+        kind, vocab=270, dim=8, depth=2, context=20, **({"heads": 1} if kind == "attention" else {})
+    )
+    ids = tokenizer.encode(TEXT)
+    layer = plot_layer(model.eval(), tokenizer, ids, 1)
+    assert "".join(layer["tokens"]) == tokenizer.decode(ids[-20:])
+    assert layer["views"][-1]["name"] == name
+    with pytest.raises(ValueError, match="it has 2 layers of mixers"):
+        plot_layer(model, tokenizer, ids, 2)

@@ -26,12 +26,15 @@ from seqloom.play.live import live_rows
 from seqloom.play.texts import Texts, answer_of, wait_while_connected
 from seqloom.play.writing import (
     Depending,
+    Plotting,
     Scoring,
     Writing,
+    describe_layer,
     describe_model,
     describe_score,
     describe_token,
     read_asked,
+    require_ids,
 )
 
 PAGE = Path(__file__).parent / "page"
@@ -52,6 +55,7 @@ def build_app(engine: Engine, port: int) -> Starlette:
         Route("/api/write", server.write, methods=["POST"]),
         Route("/api/score", server.score, methods=["POST"]),
         Route("/api/depends", server.depends, methods=["POST"]),
+        Route("/api/plots", server.plots, methods=["POST"]),
         Route("/api/live", server.live),
         Route("/api/reports", server.list_reports),
         Route("/report", server.show_report),
@@ -124,19 +128,24 @@ class Server:
         score = await answer_of(
             self._engine.call(self._require_known(asked.model), lambda model: surprise(model, asked.text))
         )
-        return JSONResponse(describe_score(score))
+        return _send_numbers(describe_score(score))
 
     async def depends(self, request: WebRequest) -> Response:
         """What a token of a text depends on."""
         asked: Depending = read_asked(Depending, await read_body(request))
 
         def compute(model: Model) -> list[float]:
-            if not all(0 <= id < model.config.vocab for id in asked.ids):
-                raise ValueError(f"token ids lie in 0 … {model.config.vocab - 1}")
+            require_ids(model, asked.ids)
             return dependence(model, asked.ids, asked.position)
 
         changes = await answer_of(self._engine.call(self._require_known(asked.model), compute))
-        return JSONResponse({"changes": changes})
+        return _send_numbers({"changes": changes})
+
+    async def plots(self, request: WebRequest) -> Response:
+        """What the mixer of a layer computes by itself, which no other mixer's numbers compare with."""
+        asked: Plotting = read_asked(Plotting, await read_body(request))
+        name = self._require_known(asked.model)
+        return _send_numbers(await answer_of(self._engine.call(name, lambda model: describe_layer(model, asked))))
 
     def live(self, request: WebRequest) -> Response:
         """The losses of the runs."""
@@ -251,6 +260,14 @@ async def _stream(pieces: AsyncIterator[str]) -> Response:
             await pieces.aclose()  # type: ignore[attr-defined]  # of a generator
 
     return StreamingResponse(rest(), media_type="text/event-stream")
+
+
+def _send_numbers(value: dict[str, Any]) -> Response:
+    """What was computed, as JSON. Refused where a number is not finite, which JSON cannot hold."""
+    try:
+        return JSONResponse(value)
+    except ValueError:
+        raise Refused("the model's numbers are not finite: load an earlier checkpoint") from None
 
 
 def _event(value: dict[str, Any]) -> str:

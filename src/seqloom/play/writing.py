@@ -17,6 +17,7 @@ from seqloom.generation.several import sampling_of
 from seqloom.generation.text import TextCutter, check_stop
 from seqloom.play.engine import reading_of
 from seqloom.play.errors import Refused
+from seqloom.studies.pictures import plot_layer
 
 OTHERS = 5
 """the likeliest tokens that are shown for each place"""
@@ -106,6 +107,21 @@ class Depending(Config):
     position: int = Field(ge=1, description="the number of the token")
 
 
+@final
+class Plotting(Config):
+    """A text at which the page looks at the numbers of one mixer."""
+
+    model: str = Field(description="the name of a model")
+    ids: list[int] = Field(min_length=1, max_length=LONGEST, description="the tokens of the text")
+    layer: int = Field(0, ge=0, description="the number of the layer, from 0 on")
+
+
+def require_ids(model: Model, ids: Sequence[int]) -> None:
+    """ValueError for ids outside of the vocabulary."""
+    if not all(0 <= id < model.config.vocab for id in ids):
+        raise ValueError(f"token ids lie in 0 … {model.config.vocab - 1}")
+
+
 def read_asked(kind: type[Config], body: dict[str, Any]) -> Any:
     """The body of a request, checked. Refused for what is wrong."""
     try:
@@ -124,6 +140,12 @@ def describe_score(score: Surprise) -> dict[str, Any]:
     """A scored text as the page shows it."""
     tokens = [list(each) for each in zip(score.pieces, score.nats, strict=True)]
     return {"bits_per_byte": score.bits_per_byte, "tokens": tokens, "ids": score.ids, "bytes": score.bytes}
+
+
+def describe_layer(model: Model, asked: Plotting) -> dict[str, Any]:
+    """What the mixer of a layer computes by itself, as the page draws it."""
+    require_ids(model, asked.ids)
+    return {"layers": len(model.mixers), **plot_layer(model, model.tokenizer, asked.ids, asked.layer)}
 
 
 def describe_model(model: Model) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Samples and views of a trained model: texts with the probability of every token, and its mixers' views."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -89,6 +90,29 @@ def plot_model(model: Model, tokenizer: Tokenizer, ids: list[int]) -> list[dict[
             views_of_layer = [*mixer.plots(reading.x)[:VIEWS], reach.view(shown, shown.x, in_words)]
         views_as_json += [_as_json(view, layer, tokenizer, text[0].tolist()) for view in views_of_layer]
     return views_as_json
+
+
+def plot_layer(model: Model, tokenizer: Tokenizer, ids: list[int], layer: int) -> dict[str, Any]:
+    """The mixer's own views of one layer when the model reads the end of `ids`, and the texts of the tokens it reads.
+
+    ValueError for a model without such a layer.
+    """
+    if not 0 <= layer < len(model.mixers):
+        raise ValueError(f"layer {layer} is none of the model's: it has {len(model.mixers)} layers of mixers, from 0")
+    tokens = min(model.config.context, model.traits.longest or LONGEST, LONGEST)
+    text = torch.tensor([ids[-tokens:]], device=model.device)
+    reading = reading_of(model, layer, text)
+    views = reading.mixer.plots(reading.x)[:VIEWS]
+    shown = text[0].tolist()
+    return {
+        "tokens": _words(tokenizer, shown),
+        "views": [_as_json(_cut(view), layer, tokenizer, shown) for view in views],
+    }
+
+
+def _cut(view: View) -> View:
+    """A view of the first `LONGEST` values along each axis, such as those of the nearest lags."""
+    return replace(view, values=view.values[(slice(LONGEST),) * view.values.ndim])
 
 
 def _as_json(view: View, layer: int, tokenizer: Tokenizer, ids: list[int]) -> dict[str, Any]:

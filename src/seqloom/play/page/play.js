@@ -74,7 +74,7 @@ class Text {
     this.note = make("p", { className: "alternatives", role: "status" });
     this.promptSpans = prompt.map(([text]) => make("span", { className: "prompt", textContent: text }));
     this.place.append(...this.promptSpans);
-    column.place.append(this.place, this.note);
+    column.place.append(this.place, this.note, ownNumbers(this));
     this.place.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (step && this.tokens.length) { event.preventDefault(); this.look(Math.min(Math.max(this.at + step, 0), this.tokens.length - 1)); }
@@ -124,6 +124,64 @@ class Text {
     this.note.textContent = words[event.end] ?? "";
   }
 }
+// what one mixer computes by itself: a picture of each of its views, read cell by cell
+let owns = 0;
+function ownNumbers(text) {
+  const number = owns += 1;
+  const layer = make("select", { id: `layer-${number}` }), view = make("select", { id: `view-${number}` });
+  const canvas = make("canvas", { tabIndex: 0, role: "img", hidden: true }), note = make("p", { className: "alternatives", role: "status" });
+  const controls = make("div", { className: "controls" }, make("label", { htmlFor: layer.id, textContent: "Layer" }), layer, make("label", { htmlFor: view.id, textContent: "View" }), view);
+  const about = make("p", { className: "facts", textContent: "Numbers of this mixer's own kind, which are not comparable with those of another mixer. What a token depends on, by a click on it, is." });
+  const place = make("details", { className: "own" }, make("summary", { textContent: "The mixer's own numbers" }), about, controls, canvas, note);
+  let views = [], tokens = [], picture = null, cell = [0, 0];
+  const read = async () => {
+    try {
+      const ids = [...text.promptIds, ...text.tokens.map((token) => token.id)];
+      const answer = await (await ask("/api/plots", { model: text.model, ids, layer: Number(layer.value || 0) })).json();
+      if (!layer.length) for (let n = 0; n < answer.layers; n += 1) layer.append(make("option", { value: n, textContent: n }));
+      ({ views, tokens } = answer);
+      view.replaceChildren(...views.map((each, n) => make("option", { value: n, textContent: each.name })));
+      note.className = "alternatives"; show();
+    } catch (error) { complain(note, error); }
+  };
+  const show = () => {
+    const chosen = views[Number(view.value || 0)];
+    canvas.hidden = !chosen; cell = [0, 0];
+    if (!chosen) { note.textContent = "This mixer has no numbers to draw."; return; }
+    picture = pictureOf(chosen, tokens);
+    paint(canvas, picture);
+    note.textContent = `${picture.meaning}. ${picture.down ? `Down: ${picture.down}. ` : ""}Across: ${picture.across}. The strongest colour is ${picture.most.toPrecision(3)}.`;
+    canvas.setAttribute("aria-label", `${chosen.name}: ${note.textContent}`);
+  };
+  const look = (row, column) => {
+    cell = [Math.min(Math.max(row, 0), picture.rows.length - 1), Math.min(Math.max(column, 0), picture.rows[0].length - 1)];
+    const place = [picture.name(picture.down, cell[0]), picture.name(picture.across, cell[1])].filter(Boolean).join(", ");
+    note.textContent = `${place}: ${picture.rows[cell[0]][cell[1]]}`;
+  };
+  canvas.addEventListener("mousemove", (event) => look(Math.floor(event.offsetY / canvas.clientHeight * picture.rows.length), Math.floor(event.offsetX / canvas.clientWidth * picture.rows[0].length)));
+  canvas.addEventListener("keydown", (event) => {
+    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (step) { event.preventDefault(); look(cell[0] + step[0], cell[1] + step[1]); }
+  });
+  place.addEventListener("toggle", () => { if (place.open) read(); });
+  layer.addEventListener("change", read);
+  view.addEventListener("change", show);
+  return place;
+}
+function pictureOf(view, tokens) {
+  let rows = view.values.map((row) => Array.isArray(row) ? row : [row]), [down, across = ""] = view.axes;
+  if (rows.length > rows[0].length) { rows = rows[0].map((_, n) => rows.map((row) => row[n])); [down, across] = [across, down]; }
+  const name = (axis, n) => axis && `${axis} ${n}${["token", "query", "key"].includes(axis) && n < tokens.length ? ` ${shown(tokens[n])}` : ""}`;
+  return { rows, down, across, name, meaning: view.meaning, most: Math.max(...rows.flat().map(Math.abs)) };
+}
+function paint(canvas, picture) {
+  const { rows, most } = picture, style = getComputedStyle(document.documentElement);
+  const colour = (value) => `rgba(${style.getPropertyValue(value < 0 ? "--low" : "--dep")}, ${most ? Math.abs(value) / most : 0})`;
+  canvas.width = rows[0].length; canvas.height = rows.length;
+  canvas.style.height = `${Math.min(Math.max(rows.length * 6, 36), 280)}px`;
+  const pen = canvas.getContext("2d");
+  rows.forEach((row, y) => row.forEach((value, x) => { pen.fillStyle = colour(value); pen.fillRect(x, y, 1, 1); }));
+}
 function memoryLine(state) {
   const width = 260, height = 60, top = Math.max(...state.map((each) => each[1]), 1), longest = Math.log(state.at(-1)[0]), first = Math.log(state[0][0]);
   const x = (tokens) => longest === first ? 0 : width * (Math.log(tokens) - first) / (longest - first);
@@ -148,14 +206,17 @@ function settings() {
 }
 function markDifference(texts) {
   for (const text of texts) for (const token of text.tokens) token.span.classList.remove("differs");
-  const [one, ...others] = texts;
-  if (!others.length) return;
-  const shortest = Math.min(...texts.map((text) => text.tokens.length));
-  for (let n = 0; n < shortest; n += 1) {
-    if (others.every((text) => text.tokens[n].id === one.tokens[n].id)) continue;
-    for (const text of texts) text.tokens[n].span.classList.add("differs");
-    return n + 1;
-  }
+  const written = texts.map((text) => text.tokens.map((token) => token.piece).join(""));
+  const shortest = Math.min(...written.map((each) => each.length));
+  let at = 0;
+  while (at < shortest && written.every((each) => each[at] === written[0][at])) at += 1;
+  if (texts.length < 2 || at === shortest) return;
+  const numbers = texts.map((text) => {
+    let end = 0;
+    return text.tokens.findIndex((token) => (end += token.piece.length) > at);
+  });
+  texts.forEach((text, n) => text.tokens[numbers[n]].span.classList.add("differs"));
+  return numbers[0] + 1;
 }
 $("write-form").addEventListener("submit", async (event) => {
   event.preventDefault();
