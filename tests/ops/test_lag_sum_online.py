@@ -163,6 +163,19 @@ def test_rows_are_chosen_and_joined(way: str, kind: str) -> None:
     torch.testing.assert_close(stepped(follow, w, joined)[0], torch.stack(whole), rtol=0, atol=1e-11)
 
 
+@pytest.mark.parametrize("read", [5, 12, 29])
+@torch.no_grad()
+def test_a_row_that_joins_leaves_the_sums_of_the_others(read: int) -> None:
+    z, w = numbers(3, 21, 6), drawn("each", 13)
+    _, state = stepped(z, w, begun(w, z))
+    _, piece = carry(z[:1, :read], w, begun(w, z[:1]), torch.tensor([min(read, 21)]))
+    joined = {name: torch.cat([state[name], piece[name]]) for name in state}
+    online._recompute_ahead(w, bound_state(joined))
+    for name in ("ahead", "origin"):
+        assert torch.equal(joined[name][:3], state[name])
+    assert joined["origin"][3] >= 0
+
+
 @pytest.mark.slow
 @every_kind
 @torch.no_grad()

@@ -166,18 +166,27 @@ def _schedule_pays(z: Tensor, w: Tensor) -> bool:
 
 
 def _recompute_ahead(w: Tensor, state: State) -> None:
-    """Computes `ahead` from the window: as the schedule would have left it, or all at once where the window is full."""
+    """Computes `ahead` from the window, in the rows where it is not valid.
+
+    As the schedule would have left it from the first token on, or all at once where the window is full.
+    """
     past, ahead, length, origin = _rings(state)
-    P, rows = past.shape[1], torch.arange(len(past), device=past.device)
-    read_tokens = length_of(state)
-    ahead.zero_()
-    if not read_tokens.even or read_tokens.bound is None or read_tokens.bound >= P:
-        origin.copy_(length)
-        add(w, past, ahead, rows, length, P)
-        return
-    origin.zero_()
-    # the blocks of the schedule whose outputs are still ahead: one for each bit of the number of tokens
-    end, count = 0, read_tokens.bound
+    P = past.shape[1]
+    invalid = origin < 0
+    ahead[invalid] = 0.0
+    rows = (invalid & (length >= P)).nonzero()[:, 0]
+    if len(rows):
+        origin[rows] = length[rows]
+        add(w, past, ahead, rows, length[rows], P)
+    for count in {*length[invalid & (length < P)].tolist()}:
+        rows = (invalid & (length == count)).nonzero()[:, 0]
+        origin[rows] = 0
+        _add_open_blocks(w, past, ahead, rows, count)
+
+
+def _add_open_blocks(w: Tensor, past: Tensor, ahead: Tensor, rows: Tensor, count: int) -> None:
+    """Adds the blocks of `count` tokens whose outputs are still ahead: one for each bit of their number."""
+    end = 0
     for size in (1 << bit for bit in reversed(range(count.bit_length())) if count >> bit & 1):
         end += size
-        add(w, past, ahead, rows, torch.full_like(length, end), size, count - end)
+        add(w, past, ahead, rows, torch.full_like(rows, end), size, count - end)
