@@ -130,7 +130,7 @@ class Regressor(Transformer):
         self._lacks("leave layers out")
 
     @override
-    def loss_with_extras(self, ids: Ids, targets: Ids, **read: Any) -> NoReturn:
+    def loss_with_extras(self, ids: Ids, targets: Ids, keep: Keep | None = None, **read: Any) -> NoReturn:
         self._lacks("predict tokens")
 
     @override
