@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from pydantic.fields import FieldInfo
 
-from docs.making import api, choose, foreign, layers, log, replication
+from docs.making import api, choose, foreign, layers, log, replication, systems
 from docs.making.families import families
 from docs.making.prices import by_length
 from docs.making.template import render
@@ -112,6 +112,7 @@ if __name__ == "__main__":
         (FOLDER / name).write_text(text, encoding="utf-8")
     api.write()
     foreign.write()
+    systems.write()
     layers.write()
     log.write()
     replication.write()

@@ -279,6 +279,19 @@ def test_002_alibi_penalizes_the_nearest_key() -> None:
 
 
 @torch.no_grad()
+def test_002_blockwise_blocks_are_of_tokens_and_channels() -> None:
+    """Printed: n × n numbers in a block of queries. With (L/n) × d each block of the paper is a plain attention."""
+    torch.manual_seed(0)
+    mixer = mixer_config({"kind": "blockwise", "heads": 1, "blocks": 3, "permutations": [[1, 2, 0]]})
+    layer = mixer.build(D, None, causal=False).double()
+    x = torch.randn(1, T, D, dtype=torch.float64)
+    q, k, v = (part.chunk(3) for part in layer.w_qkv(x)[0].chunk(3, 1))
+    assert q[0].shape == (T // 3, D) != (3, 3)
+    blocks = [(q[i] @ k[j].T / math.sqrt(D)).softmax(1) @ v[j] for i, j in enumerate((1, 2, 0))]
+    assert near(layer(x)[0].numpy(), layer.w_out(torch.cat(blocks)).numpy())
+
+
+@torch.no_grad()
 def test_002_etc_divides_by_the_keys_of_one_input() -> None:
     """Printed: A^{g2g} = e^a / Σ_{k ≤ n_g} e^a. A global token's softmax is over the long input's keys as well."""
     torch.manual_seed(0)
