@@ -14,8 +14,8 @@ Code: s is `segment`, r is `radius`, k is `distance`.
 
 Source: Ainslie et al., arXiv:2004.08483, section 3; one softmax for both inputs is `FusedGlobalLocalAttention` of the
 authors' program. The paper's segments are sentences, which a mixer does not know; here they have `segment` tokens.
-Global tokens pass the norm and the residual above, but no feed-forward network, and the paper's second objective (CPC)
-is not here. Seed 002 prints a softmax over g2g alone.
+Global tokens pass the norm and the residual above, but no feed-forward network. The paper's second objective (CPC) is
+`training.objective.kind=contrastive`, for every encoder. Seed 002 prints a softmax over g2g alone.
 """
 
 from collections.abc import Callable, Iterable

@@ -9,6 +9,7 @@ from seqloom.runs.model import config_of
 from seqloom.training.objectives.actions import ActionsConfig
 from seqloom.training.objectives.actor_critic import ActorCriticConfig
 from seqloom.training.objectives.config import ObjectiveConfig
+from seqloom.training.objectives.contrastive import ContrastiveConfig
 from seqloom.training.objectives.distill import DistillConfig
 from seqloom.training.objectives.exits import ExitsConfig
 from seqloom.training.objectives.labels import LabelsConfig
@@ -28,7 +29,8 @@ AnyObjective: TypeAlias = Annotated[
     | ActionsConfig
     | ActorCriticConfig
     | DistillConfig
-    | NumbersConfig,
+    | NumbersConfig
+    | ContrastiveConfig,
     Field(discriminator="kind"),
 ]
 

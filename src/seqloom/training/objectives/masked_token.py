@@ -14,14 +14,16 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
 from seqloom.core.rest import Rest
+from seqloom.core.shapes import Stream
 from seqloom.core.table import format_cell
 from seqloom.data.config import DataConfig
 from seqloom.data.masking import hide_tokens
@@ -84,13 +86,17 @@ class MaskedToken(Objective):
     def resize(self, context: int) -> None:
         self.context = context
 
+    def windows(self, seed: int) -> Windows:
+        """The windows (B, T) of the text, in the order of a seed."""
+        return self._windows(seed, self.context)
+
     @override
     def batch(self, seed: int, step: int, model: nn.Module) -> Batch:
         """`ids` (B, T) as the model reads them; `chosen` (B, n), positions; `targets` (B, n), the ids that were there.
 
         As each row has T tokens, n is the same for all.
         """
-        ids = self._windows(seed, self.context).batch(step, self.rows).numpy()
+        ids = self.windows(seed).batch(step, self.rows).numpy()
         inputs, chosen = self._hide_tokens(ids, np.ones_like(ids, bool), seed, step * self.rows)
         positions = np.nonzero(chosen)[1].reshape(len(ids), -1)
         targets = np.take_along_axis(ids, positions, 1)
@@ -114,9 +120,7 @@ class MaskedToken(Objective):
     def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
         """The mean loss over chosen tokens, with logits in float32 or better."""
         x, extras = model.features_with_extras(batch["ids"])
-        positions = batch["chosen"][:, :, None].expand(-1, -1, x.shape[2])
-        logits = model.logits(x.gather(1, positions))
-        return Pass({"loss": cross_entropy(widen_logits(logits).flatten(0, 1), batch["targets"].flatten())}, extras)
+        return Pass({"loss": loss_of_chosen(model, x, batch)}, extras)
 
     @override
     def score(self, model: Any, held_out: Any) -> Row:
@@ -157,3 +161,10 @@ class MaskedToken(Objective):
         return hide_tokens(
             ids, keep, share=self.share, span=self.span, vocab=self.mask, mask=self.mask, seed=seed, first=first_row
         )
+
+
+def loss_of_chosen(model: Any, x: Stream, batch: Batch) -> Float[Tensor, ""]:
+    """The mean loss of the chosen tokens of a batch, given the stream x (B, T, D) after the last layer."""
+    positions = batch["chosen"][:, :, None].expand(-1, -1, x.shape[2])
+    logits = model.logits(x.gather(1, positions))
+    return cross_entropy(widen_logits(logits).flatten(0, 1), batch["targets"].flatten())
