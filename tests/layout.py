@@ -84,6 +84,7 @@ ELSEWHERE = {
     "mixers/test_gated_delta": "layers/head_norm mixers/delta_heads layers/short_convolution",
     "mixers/test_kda": "mixers/delta_channels",
     "mixers/test_lightweight_conv": "ops/fused/gated_unit mixers/convolution/dynamic_conv",
+    "mixers/test_layer_kind": "mixers/layer_arguments mixers/layer_mixer mixers/layer_price mixers/layer_probe",
     "mixers/test_linear": "layers/feature_maps",
     "mixers/test_linformer": "ops/past/stretches",
     "mixers/test_patterned": "mixers/attention/blockwise mixers/attention/image mixers/named_patterns",

@@ -28,7 +28,7 @@ UNUSABLE = [
     ([f"{LAYERS}:number"], "is no module: it is a int"),
     ([f"{LAYERS}:Plain"], "is no module: it is a class that does not derive from nn.Module"),
     ([f"{LAYERS}:makes_nothing"], "is no module: it makes a NoneType"),
-    ([f"{LAYERS}:Configured"], "needs config: give --set config=value, or name a function that builds it"),
+    ([f"{LAYERS}:Configured"], "needs config: give config=value, or a default in its code"),
     ([f"{LAYERS}:Fails"], "cannot be built: KeyError"),
     ([f"{LAYERS}:made", "--set", "heads=3"], "cannot be built: 3 heads do not divide 8"),
     ([f"{LAYERS}:made", "--set", "haeds=2"], "takes no argument 'haeds'; did you mean 'heads'?"),

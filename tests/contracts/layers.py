@@ -240,8 +240,8 @@ class Configured(Bare):
 
 
 class Pair(Bare):
-    def forward(self, x: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
-        return x, None
+    def forward(self, x: Tensor) -> tuple[tuple[Tensor, None], None]:  # type: ignore[override]
+        return (x, None), None
 
 
 class Halves(Bare):

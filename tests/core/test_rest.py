@@ -179,6 +179,8 @@ def test_every_layer_asks() -> None:
     allowed = {
         "core/rest.py": {"training"},
         "core/model.py": {"training", "train"},  # a model that is built again has the mode of the first
+        "mixers/layer_price.py": {"eval"},  # a layer that was just built
+        "mixers/layer_probe.py": {"train", "eval"},  # likewise
         "models/transformer.py": {"training", "train"},  # as has a mixer that is built again
         "models/foreign/load.py": {"eval"},  # a model that was just read
         "models/swap.py": {"training", "train"},  # a model that was just built has the mode of the first

@@ -10,6 +10,7 @@ import torch
 import seqloom
 from seqloom.cli import command
 from seqloom.models.swap import swap
+from tests.mixers.own_layers import Convolution
 
 IDS = torch.randint(0, 19, (2, 11), generator=torch.Generator().manual_seed(0))
 
@@ -62,8 +63,16 @@ def test_a_mixer_is_named_with_settings() -> None:
     other, _ = swap(llama(1), {0: {"kind": "gated_delta", "heads": 2}})
     mixer = other.config.mixers[0].model_dump()
     assert (mixer["heads"], mixer["key_width"]) == (2, 4)
-    with pytest.raises(ValueError, match="as linear:features=hedgehog, not 'linear:hedgehog'"):
+    with pytest.raises(ValueError, match="a setting of linear is NAME=VALUE, not 'hedgehog'"):
         swap(llama(1), {0: "linear:hedgehog"})
+
+
+def test_any_layer_takes_the_place_of_attention() -> None:
+    for named in ("tests.mixers.own_layers:Convolution:width=2", {"kind": Convolution, "width": 2}, Convolution):
+        other, (layer,) = swap(llama(2), {1: named})
+        assert layer.kind == "tests.mixers.own_layers:Convolution"
+        assert other.config.mixers[1].model_dump().get("width", 2) == 2
+        assert layer.drawn == ("layer.conv.weight", "layer.conv.bias")
 
 
 def test_fresh_layers_take_nothing() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import seqloom
 from seqloom.analysis.match import match, quantity
+from seqloom.studies.candidate import preset_of
 from seqloom.studies.candidates import Candidate, parse_candidate, resize_candidate
 from seqloom.studies.compare import Match
 from seqloom.training.preset import preset_values
@@ -17,13 +18,20 @@ from tests.studies.comparing import SMALL, compare, unclocked
 
 
 def test_a_contender_is_a_kind_with_settings() -> None:
-    assert parse_candidate("she") == Candidate("she", ("model.mixer.kind=she",))
+    assert parse_candidate("she") == Candidate("she", ("model.mixer.kind=she",), kind="she")
     result = parse_candidate("extractor:groups=4,in_proj=true")
     assert result.name == "extractor-groups=4-in_proj=true"
     assert result.changes == ("model.mixer.kind=extractor", "model.mixer.groups=4", "model.mixer.in_proj=true")
 
 
-@pytest.mark.parametrize("text", ["", ":heads=2", "attention:heads"])
+def test_a_layer_is_a_contender() -> None:
+    layer = parse_candidate("path/my.py:Layer:heads=2")
+    assert layer.name == "my.Layer-heads=2"
+    assert layer.changes == ("model.mixer.kind=path/my.py:Layer", "model.mixer.heads=2")
+    assert preset_of(["my.py:Layer:heads=2", "mamba/small"]) == "mamba/small"
+
+
+@pytest.mark.parametrize("text", ["", ":heads=2", "attention:heads=2,rope"])
 def test_what_is_no_contender(text: str) -> None:
     with pytest.raises(ValueError, match="attention:heads=32"):
         parse_candidate(text)

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, create_model, field_validator
 from seqloom.cli import registry
 from seqloom.core.config import Config, IntLists, Ints, SizedConfig, read, read_inside, suggestion
 from seqloom.core.feed_forward import KIND, require_own
+from seqloom.core.named_object import is_named_object
 from seqloom.studies.candidate import parse_candidate
 from seqloom.training.preset import preset_values
 
@@ -42,6 +43,9 @@ def require_mixer(values: dict[str, Any]) -> None:
     if "kind" not in values:
         raise ValueError("a mixer needs a kind, such as {kind: attention}: `seqloom list` has them all")
     kind = values["kind"]
+    if is_named_object(kind):
+        _require_layer(values)
+        return
     ours = registry.read()["mixers"]
     if isinstance(kind, str) and kind in ours:
         read(_built_in_class(kind), values)
@@ -52,6 +56,13 @@ def require_mixer(values: dict[str, Any]) -> None:
     if not isinstance(kind, str) or kind not in further:
         raise ValueError(f"unknown mixer {kind!r}; {suggestion(str(kind), [*ours, *further])}")
     read(_mixer_class(kind, registry.mixer_settings(further[kind])), values)
+
+
+def _require_layer(values: dict[str, Any]) -> None:
+    """ValueError where the values are no settings of a layer, whose module is imported for that, and torch with it."""
+    from seqloom.mixers import mixer_config
+
+    mixer_config(values)
 
 
 @cache

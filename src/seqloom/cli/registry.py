@@ -6,12 +6,15 @@ mixers are listed, or one is named that is not one of ours (`seqloom.mixers.plug
 
 import json
 import sys
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from seqloom.core.config import suggestion
 from seqloom.core.error_text import reason
+from seqloom.core.named_object import is_named_object
 
 PATH = Path(__file__).with_name("registry.json")
 GROUP = "seqloom.mixers"
@@ -52,6 +55,22 @@ def mixer_settings(config: type[Any]) -> list[dict[str, Any]]:
     from seqloom.cli.described import settings
 
     return [setting for setting in settings(config) if setting["name"] != "kind"]
+
+
+def setting_names(kind: str, others: Iterable[str] = ()) -> list[str]:
+    """The settings of a mixer, or of a layer by its name `module:Class`.
+
+    ValueError for an unknown one, with a similar name among the mixers and `others`.
+    """
+    if is_named_object(kind):
+        from seqloom.mixers.layer_kind import layer_kind
+
+        return [name for name in layer_kind(kind).model_fields if name != "kind"]
+    if kind not in mixers():
+        load()
+    if kind not in mixers():
+        raise ValueError(f"unknown mixer {kind!r}; {suggestion(kind, [*mixers(), *others])}")
+    return [setting["name"] for setting in mixers()[kind]["settings"]]
 
 
 def _describe_mixer(name: str, config: type[Any]) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from seqloom.contracts.subject import Subject
+from seqloom.core.error_text import first_line
 
 Verdict: TypeAlias = Literal["holds", "breaks", "does not apply"]
 
@@ -125,9 +126,3 @@ def promise(name: str) -> Callable[[Check], Promise]:
         return judge
 
     return decorate
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's message that says something."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else "without a message"

@@ -6,8 +6,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from seqloom.contracts.finding import Broken, Largest, NotApplicable, first_line, largest, promise
+from seqloom.contracts.finding import Broken, Largest, NotApplicable, largest, promise
 from seqloom.contracts.subject import Subject, at_each_size, draw, forward
+from seqloom.core.error_text import first_line
 from seqloom.ops.bucketing import choices
 
 NOISE = (math.nan, 1e6, math.inf)

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.contracts.finding import Broken, Largest, NotApplicable, largest, promise
-from seqloom.contracts.subject import MASKS, Subject, at_each_size, draw, forward, mask_of
+from seqloom.contracts.subject import Subject, at_each_size, draw, forward
 from seqloom.core.mixer import Mixer
+from seqloom.mixers.layer_arguments import MASKS, mask_argument
 
 NOISE = (math.nan, 1e6, math.inf)
 ROWS = 7
@@ -49,7 +50,7 @@ def _at_the_ends(T: int) -> Tensor:
 
 def _check_masks(subject: Subject, masks: Callable[[int], Tensor]) -> Largest:
     """Compares outputs, and in a mixer gradients, under the masks (7, T) that `masks` gives for T tokens."""
-    if mask_of(subject.module()) is None:
+    if mask_argument(subject.module()) is None:
         raise NotApplicable(f"its forward takes no mask: an argument {', '.join(MASKS)}")
     worst = Largest(subject.scale)
 

@@ -10,9 +10,9 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from seqloom.contracts.finding import first_line
 from seqloom.contracts.reading import in_pieces, in_steps, start
 from seqloom.contracts.subject import Subject, draw, forward, streams
+from seqloom.core.error_text import first_line
 from seqloom.core.mixer import Mixer
 
 LONG = 263

@@ -4,7 +4,6 @@ context   the sizes that a mixer is built with: a small one, and one in which th
 mask      the argument of `forward` that takes a bool (B, T), True for a real token; None where there is none
 """
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, final
@@ -15,10 +14,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from seqloom.core.mixer import Mixer
+from seqloom.mixers.layer_arguments import mask_argument
 from seqloom.ops import backends
 
-MASKS = ("keep", "mask", "attention_mask", "padding_mask")
-"""names of the argument that says which tokens are real"""
 CPU = torch.device("cpu")
 POWERS = tuple(2**n for n in range(10, 4, -1))
 """the lengths 1024 to 32, which are usual limits of a layer"""
@@ -141,14 +139,8 @@ def at_each_size(read: Callable[[nn.Module, int], None], subject: Subject, small
 
 def forward(module: nn.Module, x: Tensor, keep: Tensor | None = None) -> Tensor:
     """The whole sequence; dropped tokens by the mask that the module takes."""
-    y: Tensor = module(x) if keep is None else module(x, **{mask_of(module) or "keep": keep})
+    y: Tensor = module(x) if keep is None else module(x, **{mask_argument(module) or "keep": keep})
     return y
-
-
-def mask_of(module: nn.Module) -> str | None:
-    """The argument of `forward` that says which tokens are real; None where it has none."""
-    arguments = inspect.signature(module.forward).parameters
-    return next((name for name in MASKS if name in arguments), None)
 
 
 def streams(module: nn.Module) -> bool:

@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seqloom.contracts.maker import Make, describe_value, maker, one_line, resolve, takes
+from seqloom.contracts.maker import Make, describe_value, maker, resolve, takes
 from seqloom.contracts.subject import CPU, Build, Subject, working_dtype
 from seqloom.core.config import suggestion
 from seqloom.core.mixer import Mixer
+from seqloom.core.named_object import one_line
+from seqloom.mixers.layer_probe import layer_output
 
 WIDEST = 16
 """the context where none is given"""
@@ -109,7 +111,14 @@ def _make_seeded(make: Make, context: int, dtype: torch.dtype, device: torch.dev
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
         module = make(context)
+    if not isinstance(module, Mixer):
+        module.register_forward_hook(_take_outputs)
     return _with_noise(module).to(device, dtype).eval()
+
+
+def _take_outputs(module: nn.Module, arguments: Any, y: Any) -> Any:
+    """A hook: the outputs of a layer that returns them first of several things."""
+    return layer_output(y)
 
 
 def _with_noise(module: nn.Module) -> nn.Module:

@@ -208,6 +208,11 @@ class Mixer(nn.Module, ABC):
         """
         return None
 
+    @property
+    def limitations(self) -> Iterable[str]:
+        """What it cannot do besides what its traits say, as phrases that follow "it cannot"; by default nothing."""
+        return ()
+
     def plots(self, x: Stream) -> list[View]:
         """What a report draws: weights, and what was computed from the first row of `x`; by default nothing."""
         return []

@@ -11,6 +11,7 @@ from torch import nn
 from seqloom.core.config import SizedConfig, read, suggestion
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer, Traits
+from seqloom.core.named_object import object_name
 from seqloom.core.position import Place, PositionConfig
 from seqloom.core.registry import Registry
 from seqloom.core.yaml_text import parse_yaml
@@ -52,6 +53,11 @@ class MixerConfig(SizedConfig, ABC):
     equation_version: ClassVar[int] = 1
     """raised where outputs, gradients or states for the same weights change, or the first
     weights do (`tests/recordings/equations.py`), so that no run goes on with another equation without a word"""
+
+    @classmethod
+    def source_class(cls) -> type[Any]:
+        """The class whose code computes what these settings say; by default this one, in whose file the mixer is."""
+        return cls
 
     @final
     def build(
@@ -155,6 +161,7 @@ _registry: Registry[MixerConfig] = Registry("mixer")
 unregister = _registry.unregister
 restore = _registry.restore
 search_by = _registry.search_by
+find_objects_by = _registry.find_objects_by
 declare = _registry.declare
 find = _registry.find
 registered_kinds = _registry.registered_kinds
@@ -188,11 +195,15 @@ def register(config: type[C]) -> type[C]:
 def mixer_config(values: dict[str, Any]) -> MixerConfig:
     """The settings of a mixer from plain values with a `kind`; ValueError for an unknown kind or setting.
 
-    A kind that is not registered yet is looked for among installed packages, wherever the settings are nested.
+    A kind that is not registered yet is looked for among installed packages, wherever the settings are nested. The
+    class of any layer, or its name `module:Layer` or `file.py:Layer`, is a kind, whose settings are its arguments.
     """
     if "kind" not in values:
         raise ValueError("a mixer needs a kind, such as {kind: attention}: `seqloom list` has them all")
     kind = values["kind"]
+    if isinstance(kind, type):
+        kind = object_name(kind)
+        values = {**values, "kind": kind}
     found = _registry.find(kind)
     if found is None:
         raise ValueError(f"unknown mixer {kind!r}; {suggestion(str(kind), kinds())}")

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Generic, TypeVar, final
 
 from seqloom.core.config import Config
+from seqloom.core.named_object import is_named_object
 
 C = TypeVar("C", bound=Config)
 
@@ -19,6 +20,7 @@ class Registry(Generic[C]):
         self._kinds: dict[str, type[C]] = {}
         self._modules: dict[str, str] = {}
         self._search: Callable[[], None] = lambda: None
+        self._of_object: Callable[[str], type[C]] | None = None
 
     def register(self, config: type[C]) -> type[C]:
         """Adds a settings class by the default of its field `kind`, and returns it: a class decorator.
@@ -59,10 +61,19 @@ class Registry(Generic[C]):
         """Sets what registers further kinds, once a name is not known."""
         self._search = search
 
+    def find_objects_by(self, of_object: Callable[[str], type[C]]) -> None:
+        """Sets what returns the settings class of a `module:Thing`, which no kind is called."""
+        self._of_object = of_object
+
     def find(self, name: object) -> type[C] | None:
-        """The settings class of a kind; None where there is none, also after the search for further kinds."""
+        """The settings class of a kind; None where there is none, also after the search for further kinds.
+
+        ValueError, in one line, for a `module:Thing` that cannot be imported or is not of this registry.
+        """
         if not isinstance(name, str):
             return None
+        if self._of_object is not None and is_named_object(name):
+            return self._of_object(name)
         if name not in self._kinds and name in self._modules:
             import_module(self._modules[name])
         if name not in self._kinds:

@@ -47,12 +47,13 @@ KINDS = ("mul", "add", "div", "exp", "other")
 
 @final
 class Unpriced(AssertionError):
-    """Ops on floats that ran and have no price: `ops`, sorted."""
+    """Ops on floats that ran and have no price: `ops`, sorted; `executed` has those that have one."""
 
-    def __init__(self, ops: list[str]) -> None:
+    def __init__(self, ops: list[str], executed: Executed) -> None:
         price = "price them in seqloom.counting: pointwise, reductions or kernels"
         super().__init__(f"ops on floats without a price: {', '.join(ops)}; {price}")
         self.ops = ops
+        self.executed = executed
 
 
 def count(run: Callable[[], object]) -> Executed:
@@ -62,10 +63,11 @@ def count(run: Callable[[], object]) -> Executed:
     """
     with _Counter() as counter:
         run()
-    if counter.unknown:
-        raise Unpriced(sorted(counter.unknown))
     total = sum(counter.ops.values(), Cost())
-    return Executed(total.mul, total.add, total.div, total.exp, total.other, dict(counter.ops))
+    executed = Executed(total.mul, total.add, total.div, total.exp, total.other, dict(counter.ops))
+    if counter.unknown:
+        raise Unpriced(sorted(counter.unknown), executed)
+    return executed
 
 
 @final

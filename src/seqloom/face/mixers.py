@@ -3,6 +3,8 @@
 from numbers import Integral
 from typing import Any
 
+from torch import nn
+
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.face.build import build_checked
 from seqloom.mixers import kinds, mixer_config
@@ -16,9 +18,12 @@ def list_mixers() -> dict[str, Traits]:
     return {name: config.traits for name, config in kinds().items()}
 
 
-def mixer(kind: str, *, dim: int, context: int | None = None, causal: bool = True, **settings: Any) -> Mixer:
+def mixer(
+    kind: str | type[nn.Module], *, dim: int, context: int | None = None, causal: bool = True, **settings: Any
+) -> Mixer:
     """A mixer for `dim` channels that looks back on `context` tokens: an nn.Module, (B, T, D) → (B, T, D).
 
+    `kind` is a mixer's name, or any layer of yours: its class, or its name as "my.py:Layer" or "package.module:Layer".
     With `causal=False` its bidirectional form, which reads whole sequences; ValueError where it has none.
     `settings` are the mixer's own, such as heads=32 for attention. ValueError, with a suggestion, for unknown ones;
     ValueError or TypeError, too, for sizes that are none or do not fit into the memory.

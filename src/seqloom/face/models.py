@@ -16,13 +16,14 @@ from seqloom.core.device import choose_device
 from seqloom.core.feed_forward import OLD_NAMES
 from seqloom.core.mixer_config import find
 from seqloom.core.model import Model, require_model
+from seqloom.core.named_object import object_name
 from seqloom.data.given_tokenizer import given_tokenizer
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.face.build import build_checked
 from seqloom.models import swap as swapped
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.models.int8 import is_int8
-from seqloom.models.take_over import Init
+from seqloom.models.take_over import Given, Init
 from seqloom.retrieval.lookup import attach
 from seqloom.runs import model as stored
 
@@ -31,7 +32,7 @@ MODEL_SETTINGS = (DecoderConfig.model_fields.keys() | OLD_NAMES.keys()) - {"kind
 
 
 def decoder(
-    kind: str | Sequence[dict[str, Any]],
+    kind: str | type[nn.Module] | Sequence[dict[str, Any]],
     *,
     vocab: int,
     dim: int = 128,
@@ -47,6 +48,7 @@ def decoder(
 ) -> Decoder:
     """The paper's Transformer around a mixer, or around a list of mixers that the layers repeat.
 
+    `kind` is a mixer's name, the class of any layer of yours, or its name as "my.py:Layer".
     `settings` are the mixer's own and further ones of the model, as `seqloom settings model` lists them: tie, residual
     and others. `ffn` is the width of the feed-forward network, 4 `dim` unless given, or its settings, such as
     {"activation": "silu", "gated": True}, or a list of such for the layers to repeat; `channel` is its kind. Whole
@@ -60,6 +62,8 @@ def decoder(
             raise TypeError(f"{name} must be a whole number, not {describe_value(size)}")
     if isinstance(ffn, bool) or not isinstance(ffn, Integral | dict | list | None):
         raise TypeError(f"ffn must be a whole number, settings or None, not {describe_value(ffn)}")
+    if isinstance(kind, type):
+        kind = object_name(kind)
     if isinstance(kind, str):
         _require_known(kind, settings)
         mixers: Any = {"kind": kind, **settings}
@@ -149,10 +153,10 @@ def _folder_path(folder: Any) -> Path:
 
 
 @overload
-def swap(model: Model, layers: Mapping[int, str | Mapping[str, Any]], *, init: Init = "projections") -> Model: ...
+def swap(model: Model, layers: Mapping[int, Given], *, init: Init = "projections") -> Model: ...
 @overload
-def swap(model: Any, layers: Mapping[int, str | Mapping[str, Any]], *, init: Init = "projections") -> Any: ...
-def swap(model: Any, layers: Mapping[int, str | Mapping[str, Any]], *, init: Init = "projections") -> Any:
+def swap(model: Any, layers: Mapping[int, Given], *, init: Init = "projections") -> Any: ...
+def swap(model: Any, layers: Mapping[int, Given], *, init: Init = "projections") -> Any:
     """A copy of the model with other mixers in place of attention, by the number of the layer, from 0.
 
     `model` is one of seqloom, or one of transformers (docs/swap.md says which). A mixer is a kind or its settings. With

@@ -7,6 +7,7 @@ from transformers import PreTrainedConfig
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.model_config import ModelConfig
 from seqloom.models.kinds import model_config
+from seqloom.runs.layer_source import known_code
 
 
 @final
@@ -21,7 +22,7 @@ class SeqloomConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers has
     def __init__(self, settings: dict[str, Any] | None = None, **others: Any) -> None:
         self.settings = settings or {}
         if settings:  # transformers also makes a config without any, to compare with
-            config = model_config(settings)
+            config = self.of_model
             self.vocab_size = config.vocab
             self.max_position_embeddings = config.context
             if isinstance(config, LayeredConfig):
@@ -40,4 +41,5 @@ class SeqloomConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers has
     @property
     def of_model(self) -> ModelConfig:
         """The settings as those of a model of seqloom. ValueError where they describe none."""
-        return model_config(self.settings)
+        with known_code():
+            return model_config(self.settings)

@@ -5,10 +5,11 @@ order below. Those of other installed packages are registered after them (`plugi
 """
 
 from seqloom.core import mixer_config as registry
-from seqloom.core.mixer_config import MixerConfig, mixer_config
+from seqloom.core.mixer_config import MixerConfig, find, mixer_config
+from seqloom.mixers.layer_kind import layer_kind
 from seqloom.mixers.plugins import load_plugins
 
-__all__ = ["FAMILIES", "kinds", "mixer_config"]
+__all__ = ["FAMILIES", "find", "kinds", "mixer_config"]
 
 FAMILIES = {
     "attention": (
@@ -57,6 +58,7 @@ registry.declare(
     }
 )
 registry.search_by(load_plugins)
+registry.find_objects_by(layer_kind)
 
 
 def kinds() -> dict[str, type[MixerConfig]]:

@@ -14,7 +14,7 @@ from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.model import Model
 from seqloom.mixers.attention.attention import Attention, AttentionConfig
 from seqloom.models.config import TransformerConfig
-from seqloom.models.take_over import Init, Projections, repeat_heads, replacement, take_over
+from seqloom.models.take_over import Given, Init, Projections, repeat_heads, replacement, take_over
 
 
 @final
@@ -28,9 +28,7 @@ class SwappedLayer:
     drawn: tuple[str, ...]
 
 
-def swap(
-    model: Model, layers: Mapping[int, str | Mapping[str, Any]], *, init: Init = "projections"
-) -> tuple[Model, list[SwappedLayer]]:
+def swap(model: Model, layers: Mapping[int, Given], *, init: Init = "projections") -> tuple[Model, list[SwappedLayer]]:
     """The model with other mixers in these layers, numbered from 0; and what each of them took over.
 
     A mixer is given by its kind, or by its settings; with its kind alone it has the heads of the replaced attention,
@@ -57,7 +55,7 @@ def swap(
     return other, found
 
 
-def swapped_settings(config: TransformerConfig, layers: Mapping[int, str | Mapping[str, Any]]) -> TransformerConfig:
+def swapped_settings(config: TransformerConfig, layers: Mapping[int, Given]) -> TransformerConfig:
     """The settings of the model with these mixers; nothing is built. ValueError as `swap` has it."""
     if not layers:
         raise ValueError("no layer is named whose attention is to be replaced")

@@ -7,7 +7,7 @@ as it was drawn.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, final
+from typing import Any, Literal, TypeAlias, final
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +15,11 @@ from torch import Tensor, nn
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.settings_text import split_settings
 from seqloom.core.yaml_text import parse_yaml
-from seqloom.mixers import kinds, mixer_config
+from seqloom.mixers import find, mixer_config
 
 Init = Literal["projections", "fresh"]
+Given: TypeAlias = str | type[nn.Module] | Mapping[str, Any]
+"""a mixer as it is named: by its kind, by the class of a layer, or by its settings"""
 OUTPUTS = ("w_o", "w_out")
 """names of output projections"""
 INNER = ("near", "forward_mixer", "backward_mixer")
@@ -46,14 +48,16 @@ def repeat_heads(weight: Tensor, heads: int, groups: int) -> Tensor:
     return weight.unflatten(0, (groups, -1)).repeat_interleave(heads // groups, 0).flatten(0, 1)
 
 
-def replacement(given: str | Mapping[str, Any], heads: int, width: int) -> MixerConfig:
+def replacement(given: Given, heads: int, width: int) -> MixerConfig:
     """The settings of a mixer in the place of attention: heads as many and as wide, unless `given` has others.
 
-    `given` is a kind, such as `gated_delta`, with settings as `linear:features=hedgehog`, or the settings. ValueError
-    where they are the settings of no mixer.
+    `given` is a kind, such as `gated_delta`, with settings as `linear:features=hedgehog`, or the settings, or the class
+    of a layer. ValueError where they are the settings of no mixer.
     """
+    if isinstance(given, type):
+        given = {"kind": given}
     values = _read_name(given) if isinstance(given, str) else dict(given)
-    config = kinds().get(values.get("kind", ""))
+    config = find(values.get("kind", ""))
     if config is None:
         return mixer_config(values)  # its error names a similar kind
     sizes = {"heads": heads, "key_width": width, "value_width": width}

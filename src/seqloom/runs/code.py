@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import Any, TypeAlias, TypeGuard
 
 from pydantic import BaseModel
+from torch import nn
 
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.runs import about, module_source, notebook_source, steps
@@ -30,7 +31,8 @@ def codes(settings: BaseModel) -> Codes:
     for part in parts(settings):
         kind = type(part)
         version = kind.equation_version if issubclass(kind, MixerConfig) else 1
-        foreign = [base for base in kind.__mro__ if _is_foreign(base)]
+        source = kind.source_class() if issubclass(kind, MixerConfig) else kind
+        foreign = [base for base in source.__mro__ if _is_foreign(base)]
         name = str(getattr(part, "kind", kind.__name__))
         if foreign:
             found[name] = _digest(tuple(foreign), version)
@@ -113,8 +115,10 @@ def is_codes(value: object) -> TypeGuard[Codes]:
 
 
 def _is_foreign(kind: type[Any]) -> bool:
-    """Whether a class of settings is neither ours nor of pydantic and Python."""
-    return issubclass(kind, BaseModel) and kind.__module__.partition(".")[0] not in ("seqloom", "pydantic")
+    """Whether a class of settings, or of a layer, is neither ours nor of pydantic and torch."""
+    top = kind.__module__.partition(".")[0]
+    is_counted = issubclass(kind, BaseModel | nn.Module)
+    return is_counted and top not in ("seqloom", "pydantic", "torch")
 
 
 def _digest(classes: tuple[type[Any], ...], version: int) -> str:

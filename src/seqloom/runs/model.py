@@ -22,6 +22,7 @@ from seqloom.models.kinds import model_config
 from seqloom.runs import checkpoint, steps
 from seqloom.runs.adapters import with_merged_adapters
 from seqloom.runs.code import as_meta, changed_kinds, changed_words, codes, of_meta
+from seqloom.runs.layer_source import is_copy, keep_sources, known_code
 from seqloom.runs.layout import Run, find_run, open_run, tokenizer_digest
 from seqloom.runs.lock import lock
 
@@ -54,6 +55,7 @@ def save(model: Model, folder: str | Path, *, tokenizer: Stored | None = None) -
     """
     with lock(folder):
         run = open_run(folder, settings(model, tokenizer))
+        keep_sources(run.folder, model.config)
         if tokenizer is not None:
             run.keep_tokenizer(tokenizer.json)
         meta = {"run": run.identity, **as_meta(model.config)}
@@ -102,7 +104,7 @@ def load(folder: str | Path, *, step: int | None = None, device: str | torch.dev
     if saved.meta.get("run") != run.identity:
         raise ValueError(f"{saved.path} belongs to other settings than {run.config}: put the right config.json back")
     _require_fit(weights, saved, sized=not config.grows)  # before it is built: many layers take long
-    edited = changed_kinds(of_meta(saved.meta), codes(config))
+    edited = [name for name in changed_kinds(of_meta(saved.meta), codes(config)) if not is_copy(run.folder, name)]
     if edited:
         print(f"{changed_words(edited)} {run.folder} was saved: the model computes something else", file=sys.stderr)
     model = config.build().to(dtype(run))
@@ -137,7 +139,8 @@ def config_of(run: Run) -> ModelConfig:
             f"up to {FORMAT}): upgrade seqloom"
         )
     try:
-        config = model_config(settings["model"])
+        with known_code(run.folder):
+            config = model_config(settings["model"])
     except ValueError as error:
         raise ValueError(f"{run.config} does not describe a model: {error}") from None
     return config

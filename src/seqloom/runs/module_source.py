@@ -21,6 +21,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from seqloom.core.named_object import see_working_folder
+
 COMPILED = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp")
 """ends of the names of sources that are compiled"""
 INSTALLED = frozenset(Path(sysconfig.get_path(name)) for name in ("purelib", "platlib"))
@@ -45,6 +47,20 @@ def sources(module: str) -> Sources:
                 found |= {f"{name}/{file.name}": _read(file, name)[0] for file in _compiled_sources(path.parent)}
             waiting += [other for other in imports if _is_own(other, module)]
     return found
+
+
+def file_of(module: str) -> Path | None:
+    """The Python file of a module, which is not imported; None where there is none."""
+    see_working_folder()
+    spec = _spec(module)
+    origin = None if spec is None else spec.origin
+    return Path(origin) if origin is not None and origin.endswith(".py") else None
+
+
+def source_files(module: str) -> list[Path]:
+    """The Python files of the module and of all in `sources`."""
+    paths = [file_of(name) for name in sources(module) if "/" not in name]
+    return [path for path in paths if path is not None]
 
 
 def _is_own(name: str, module: str) -> bool:

@@ -41,6 +41,45 @@ def sources(kind: type[Any]) -> Sources:
     return found
 
 
+def source_text(kind: type[Any]) -> str:
+    """The source of a class of `__main__` and of all there that it names, after the imports of their cells or file.
+
+    ValueError where a source is not there, as of a class that was typed at Python's own prompt.
+    """
+    names = vars(sys.modules[MAIN])
+    trees: dict[str, ast.AST] = {}
+    imports: dict[str, None] = {}
+    constants: dict[str, object] = {}
+    waiting: list[tuple[str, Any]] = [(kind.__qualname__, kind)]
+    while waiting:
+        name, value = waiting.pop()
+        if name in trees or name in constants:
+            continue
+        if not (isinstance(value, type | FunctionType) and value.__module__ == MAIN):
+            if _is_plain(value):
+                constants[name] = value
+            continue
+        trees[name], around = _find_definition(value)
+        imports |= dict.fromkeys(
+            ast.unparse(node) for node in around.body if isinstance(node, ast.Import | ast.ImportFrom)
+        )
+        inside = {inner.id for inner in ast.walk(trees[name]) if isinstance(inner, ast.Name)}
+        waiting += [(other, names[other]) for other in inside if other in names]
+    found = [f"{name} = {value!r}" for name, value in constants.items()]
+    return "\n\n".join(["\n".join(imports), *found, *(ast.unparse(tree) for tree in reversed(trees.values()))]) + "\n"
+
+
+def _find_definition(value: Any) -> tuple[ast.AST, ast.Module]:
+    """The definition of a class or function, and the cell or file around it. ValueError where there is no source."""
+    for code in _codes(value):
+        tree = parse_source("".join(linecache.getlines(code.co_filename)))  # a cell's text is there too
+        for node in ast.walk(tree) if tree is not None else ():
+            if getattr(node, "name", None) == value.__name__ and _contains(node, code.co_firstlineno):
+                assert tree is not None
+                return node, tree
+    raise ValueError(f"the source of {value.__name__} is not there: put it into a .py file or a cell of a notebook")
+
+
 def _is_plain(value: object) -> bool:
     """Whether a value is a number, a text, None or a tuple of such, and so is told by its `repr`."""
     if isinstance(value, tuple):
@@ -59,11 +98,12 @@ def _of_module(value: object) -> Sources:
 def _digest_definition(value: Any) -> tuple[str, set[str]]:
     """The digest of the source of a class or function, and the names in it; by its compiled code without a source."""
     codes = list(_codes(value))
-    for code in codes:
-        tree = parse_source("".join(linecache.getlines(code.co_filename)))  # a cell's text is there too
-        for node in ast.walk(tree) if tree is not None else ():
-            if getattr(node, "name", None) == value.__name__ and _contains(node, code.co_firstlineno):
-                return tree_digest(node), {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+    try:
+        node, _ = _find_definition(value)
+    except ValueError:
+        pass
+    else:
+        return tree_digest(node), {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
     texts = [_bytecode(code) for code in codes]
     if isinstance(value, type):
         own = {name: part for name, part in vars(value).items() if not name.startswith("__")}

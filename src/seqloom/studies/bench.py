@@ -24,7 +24,7 @@ from seqloom.core.config import suggestion
 from seqloom.core.device import choose_device
 from seqloom.core.mixer import Mixer
 from seqloom.core.progress import Say, Show
-from seqloom.mixers import kinds
+from seqloom.mixers import find
 from seqloom.ops import backends
 from seqloom.runs.code import Codes, merge_codes
 from seqloom.studies.candidates import parse_candidate
@@ -201,10 +201,11 @@ def _config(name: str, preset: str, what: str, sizes: Mapping[str, int | None]) 
         sizes = _with_defaults(sizes)
     settings = {"dim": "model.dim", "context": "model.context", "batch": "training.batch"}
     changes = [f"{settings[name]}={size}" for name, size in sizes.items() if size is not None]
-    kind = kinds().get(name.partition(":")[0])
+    candidate = parse_candidate(name)
+    kind = find(candidate.kind)
     if what != "step" and kind is not None and kind.traits.causal == "never":
         preset = "encoder/small"
-    config = resolve(preset, ["data.source=stories", *parse_candidate(name).changes, *changes])
+    config = resolve(preset, ["data.source=stories", *candidate.changes, *changes])
     with torch.device("meta"):
         mixer = _mixer(config)
     require_sizes(name, mixer, config.training.batch, config.model.context, what)

@@ -30,6 +30,7 @@ def limitations(sizes: ModelConfig) -> list[str]:
         limits.append("change its context: it has weights for each lag or position of it")
     if short.traits.longest is not None:
         limits.append("read a text that is longer than its context")
+    limits += dict.fromkeys(limit for mixer in short.mixers for limit in mixer.limitations)
     return limits
 
 

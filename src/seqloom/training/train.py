@@ -21,6 +21,7 @@ from seqloom.core.recording import graphs
 from seqloom.data.prepare import Corpus
 from seqloom.models.dropout import share_rows
 from seqloom.ops.backends import use
+from seqloom.runs.layer_source import keep_sources
 from seqloom.runs.layout import Run, open_run, tokenizer_digest
 from seqloom.runs.lock import lock
 from seqloom.runs.metrics import Metrics, read
@@ -187,6 +188,7 @@ def _as_stored(config: RunConfig, run: Run, say: Say) -> RunConfig:
 def _open_run(folder: Path, config: RunConfig, corpus: Corpus | None) -> Run:
     """The run's folder with its settings and tokenizer."""
     run = open_run(folder, identity(config, corpus))
+    keep_sources(folder, config)
     if corpus is not None:
         run.keep_tokenizer(corpus.tokenizer.json)
     return run

@@ -1,5 +1,6 @@
 """The arguments of `seqloom cost`, checked before torch is loaded."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
@@ -68,21 +69,16 @@ def find_requested(kind: str, arguments: list[str]) -> PricedMixer | PricedModel
             raise ValueError("give a mixer or a preset, or --all")
     if kind in RECIPES or kind.endswith((".yaml", ".yml")):
         return _model(kind, arguments)
-    if kind not in registry.mixers():
-        registry.load()
-    if kind not in registry.mixers():
-        raise ValueError(f"unknown mixer {kind!r}; {suggestion(kind, [*registry.mixers(), *RECIPES])}")
-    return _mixer(kind, arguments)
+    return _mixer(kind, registry.setting_names(kind, RECIPES), arguments)
 
 
-def _mixer(kind: str, arguments: list[str]) -> PricedMixer:
-    """The request for a mixer alone, whose settings are options."""
+def _mixer(kind: str, fields: Sequence[str], arguments: list[str]) -> PricedMixer:
+    """The request for a mixer alone, whose settings, `fields`, are options."""
     for word in ("--set", "--all"):
         if any(argument.partition("=")[0] == word for argument in arguments):
             raise ValueError(
                 f"{word} is for whole models, e.g. seqloom cost paper/table1 {word}; the settings of {kind} are options"
             )
-    fields = [field["name"] for field in registry.mixers()[kind]["settings"]]
     values, _ = options(arguments, (*OWN, *fields))
     dim, context = size(values, "dim", 128), size(values, "context", 128)
     settings = {name: plain(value) for name, value in values.items() if name in fields}

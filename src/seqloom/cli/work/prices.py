@@ -32,6 +32,7 @@ WORDS = {
     "params": "parameters",
     "state": "numbers of state",
 }
+UNKNOWN_PATH = "operations as torch executes them; its critical path is not known"
 TITLES: dict[Use, str] = {
     "training": "training, the forward of one row of {T:,} tokens",
     "prefill": "prefill, a prompt of {T:,} tokens of which the last predicts",
@@ -58,6 +59,7 @@ def _mixer(request: PricedMixer) -> str:
     causal = config.traits.causal != "never"
     with without_values():
         mixer = config.build(dim, context, causal)
+    notes = [f"it cannot {limit}" for limit in mixer.limitations]
     longest = mixer.traits.longest
     if longest is not None and tokens > longest:
         raise ValueError(f"{kind} with a context of {context} reads at most {longest} tokens, not {tokens}")
@@ -73,7 +75,7 @@ def _mixer(request: PricedMixer) -> str:
     if request.as_json:
         return json.dumps(content)
     text = _text(f"{kind}, dim {dim}, context {context}, {_title(tokens, request.per)}", columns, cost)
-    return _with_line(text, reach.in_words(config.tokens_back, None, 1))
+    return "\n".join([_with_line(text, reach.in_words(config.tokens_back, None, 1)), *notes])
 
 
 def _model(request: PricedModel) -> str:
@@ -114,9 +116,9 @@ def _counts(cost: Cost) -> dict[str, int]:
 def _text(title: str, columns: dict[str, Any], cost: Cost) -> str:
     """The title, the table of all counts, and the critical path of `cost`, which is written out if it is short."""
     rows = [(label, *(getattr(counts, name, None) for counts in columns.values())) for name, label in WORDS.items()]
-    path = f"critical path of a token, {len(cost.path)} operations"
     operations = f": {' - '.join(cost.path)}" if len(cost.path) < 20 else ""
-    return f"{title}\n\n{table(('', *columns), rows)}\n\n{path}{operations}"
+    path = f"critical path of a token, {len(cost.path)} operations{operations}" if cost.path else UNKNOWN_PATH
+    return f"{title}\n\n{table(('', *columns), rows)}\n\n{path}"
 
 
 def _title(tokens: int, per: str) -> str:

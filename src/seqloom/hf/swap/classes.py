@@ -20,6 +20,7 @@ from seqloom.hf.swap.attention import SwappedAttention
 from seqloom.hf.swap.config import swapped_config
 from seqloom.hf.swap.families import Family, family_of
 from seqloom.hf.swap.masks import hand_on_tokens
+from seqloom.runs.layer_source import known_code
 
 PREFIX = "Swapped"
 AUTO = (
@@ -56,7 +57,8 @@ def build_mixers(config: Any) -> dict[int, Mixer]:
     family, swap = family_of(config), config.seqloom_swap
     mixers = {}
     for number, values in swap["layers"].items():
-        settings = mixer_config(values)
+        with known_code():
+            settings = mixer_config(values)
         position = family.position(config, settings)
         mixer = settings.build(config.hidden_size, swap["context"], family.causal, position=position)
         if mixer.loss_weights:

@@ -19,12 +19,12 @@ from seqloom.hf.swap.classes import attention_of, build_mixers, put_mixers, swap
 from seqloom.hf.swap.config import MODEL_TYPE, swapped_config
 from seqloom.hf.swap.families import Family, base_type, family_of
 from seqloom.models.config import read_both_ways
-from seqloom.models.take_over import Init, replacement, take_over
+from seqloom.models.take_over import Given, Init, replacement, take_over
 
 
 def swap(
     model: PreTrainedModel,
-    layers: Mapping[int, str | Mapping[str, Any]],
+    layers: Mapping[int, Given],
     *,
     init: Init = "projections",
     context: int | None = None,
@@ -66,7 +66,7 @@ def swap(
     return other.train(model.training)
 
 
-def _settings(config: Any, family: Family, number: int, given: str | Mapping[str, Any]) -> MixerConfig:
+def _settings(config: Any, family: Family, number: int, given: Given) -> MixerConfig:
     """The settings of the mixer of a layer. ValueError where it cannot stand there."""
     depth = config.num_hidden_layers
     if not 0 <= number < depth:
