@@ -5,14 +5,12 @@ python benchmarks/extractors.py                         everything; or some of i
     --portable      the same without native code
     --step          a training step of the paper's Table 1 model
     --bf16          sublayers under autocast to bfloat16, next to float32
-    --allocator     that training step with and without reuse of freed memory
 
 A row is written as soon as it is measured; all are printed at the end or on interruption. tokens.py times generated
 tokens.
 """
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -28,7 +26,7 @@ from harness import ROOT, append, gate, spread, unbound
 from seqloom.core.table import table
 from seqloom.training.memory import keep_freed_memory
 
-SECTIONS = ("sublayers", "portable", "step", "bf16", "allocator")
+SECTIONS = ("sublayers", "portable", "step", "bf16")
 HEAD = ("what", "rows x tokens x dim", "mixer", "against", "goal", "measured", "quartiles", "met", "% of limit")
 NATIVE = "SEQLOOM_NATIVE"
 
@@ -61,7 +59,6 @@ def parser():
     words.add_argument("--shape", type=shape, action="append", help="as 64x128x128; may be given again")
     words.add_argument("--mixers", type=listed, default=list(goals.MIXERS), help="as he,we")
     words.add_argument("--rounds", type=positive, default=5, help="in which all take turns")
-    words.add_argument("--serve", type=json.loads, help=argparse.SUPPRESS)
     return words
 
 
@@ -71,8 +68,6 @@ def jobs(sections, given):
         rates = limits.rates(torch.bfloat16 if section == "bf16" else torch.float32)
         if section == "step":
             yield section, partial(table1.rows, given.mixers, given.rounds, rates)
-        elif section == "allocator":
-            yield section, partial(table1.allocator_rows, [*given.mixers, *table1.PEERS.values()], given.rounds)
         else:
             run = {
                 "sublayers": sublayers.beside_attention,
@@ -112,8 +107,6 @@ def without_native(words):
 
 def main() -> None:
     given, unknown = parser().parse_known_args()
-    if given.serve:
-        return table1.serve(*given.serve)
     gate(*sorted(str(each.relative_to(ROOT)) for each in (ROOT / "tests/ops").glob("test_lag_sum*.py")))
     if unknown:
         parser().error(f"unknown: {' '.join(unknown)}")

@@ -1,19 +1,10 @@
-"""The whole training step of the paper's Table 1 model with six mixers, and the effect of reusing freed memory."""
-
-import json
-import os
-import subprocess
-import sys
-import time
-from contextlib import suppress
-from pathlib import Path
+"""The whole training step of the paper's Table 1 model with six mixers."""
 
 import goals
 import limits
 import torch
-from harness import spread, unbound
 
-from seqloom.analysis.measure import Timing, peak_bytes, race
+from seqloom.analysis.measure import peak_bytes, race
 from seqloom.analysis.others import is_loaded, watch
 from seqloom.core.progress import progress
 from seqloom.models.decoder import Decoder
@@ -66,57 +57,3 @@ def rows(mixers, rounds, rates, preset=PRESET):
         for heads, peer in PEERS.items():
             if name != peer:
                 yield name, peer, goals.step(name, heads), times[name], times[peer], {**said, "loaded": busy}
-
-
-def serve(names, preset):
-    """In a process of its own: takes a step of the model that each line of stdin names, and says its seconds."""
-    keep_freed_memory()
-    runs = steps(names, preset)
-    for name in names * 2:
-        runs[name]()
-    print("ready", flush=True)
-    with suppress(KeyboardInterrupt):  # who asks has it too, and says so
-        for line in sys.stdin:
-            start = time.perf_counter()
-            runs[line.strip()]()
-            print(time.perf_counter() - start, flush=True)
-
-
-def allocator(names, rounds, preset=PRESET):
-    """By model: seconds with freed memory kept, then without, in two processes that take turns."""
-    words = [sys.executable, str(Path(__file__).with_name("extractors.py")), "--serve", json.dumps([names, preset])]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "preexec_fn": unbound}
-    times = {name: ([], []) for name in names}
-    both = [subprocess.Popen(words, env={**os.environ, "SEQLOOM_KEEP_MEMORY": value}, **pipes) for value in ("1", "0")]
-    try:
-        for each in both:
-            answer(each)
-        with progress("with and without freed memory", rounds * len(names), "pairs of steps") as advance:
-            for turn in range(rounds):
-                for name in names:
-                    for place in (0, 1) if turn % 2 else (1, 0):
-                        both[place].stdin.write(name + "\n")
-                        both[place].stdin.flush()
-                        times[name][place].append(float(answer(both[place])))
-                    advance()
-    finally:
-        for each in both:
-            with suppress(BrokenPipeError):
-                each.stdin.close()
-            each.wait()
-            each.stdout.close()
-    return {name: tuple(Timing(tuple(each)) for each in pair) for name, pair in times.items()}
-
-
-def answer(process):
-    """The next line of a serving process."""
-    line = process.stdout.readline()
-    if not line:
-        raise SystemExit(f"a process that took training steps ended with exit code {process.wait()}")
-    return line.strip()
-
-
-def allocator_rows(names, rounds, preset=PRESET):
-    for name, (kept, freed) in allocator(names, rounds, preset).items():
-        said = {"preset": preset, "freed_ms_median_quartiles": spread(freed, 1e3)}
-        yield name, "itself, memory freed", None, kept, freed, said

@@ -12,14 +12,14 @@ pytest.importorskip("transformers")
 
 @pytest.fixture
 def peers(script: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
-    module = script("decoding_peers")
-    sizes = {"DIM": 8, "DEPTH": 2, "HEADS": 2, "VOCAB": 11, "READ": 9, "CONTEXT": 16, "TOKENS": 3}
-    for name, size in sizes.items():
-        monkeypatch.setattr(module, name, size)
-    monkeypatch.setitem(module.WHOLE, "attention", {"heads": 2})
     compile = torch.compile
     monkeypatch.setattr(torch, "compile", lambda step, **options: compile(step, backend="eager", **options))
-    return module
+    return script("decoding_peers")
+
+
+@pytest.fixture
+def small(peers: Any) -> Any:
+    return peers.Sizes(dim=8, read=9, context=16, tokens=3, depth=2, heads=2, vocab=11)
 
 
 NAMES = dict.fromkeys(("attention", "he", "rwkv", "mamba", "he, compiled"), "Decoder") | {
@@ -30,17 +30,17 @@ NAMES = dict.fromkeys(("attention", "he", "rwkv", "mamba", "he, compiled"), "Dec
 }
 
 
-def builders(peers: Any) -> dict[str, Callable[[], Any]]:
+def builders(peers: Any) -> dict[str, Callable[[Any], Any]]:
     """Every run of the benchmark by name."""
-    ours = {kind: partial(peers.Ours, kind) for kind in peers.WHOLE}
-    caches = {cache: partial(peers.gpt2, cache) for cache in peers.CACHES}
+    ours: dict[str, Callable[[Any], Any]] = {kind: partial(peers.Ours, kind) for kind in peers.GOALS}
+    caches = {cache: partial(peers.decoding_runs.gpt2, cache) for cache in peers.CACHES}
     ours["he, compiled"] = partial(peers.Compiled, "he")
-    return {**ours, **caches, "transformers rwkv": peers.rwkv, "transformers mamba": peers.mamba}
+    return {**ours, **caches, **{f"transformers {kind}": build for kind, build in peers.PEERS.items()}}
 
 
 @pytest.mark.slow
-def test_every_model_agrees_with_its_cache_and_is_rewound(peers: Any) -> None:
-    for name, run in peers.runs(builders(peers)).items():
+def test_every_model_agrees_with_its_cache_and_is_rewound(peers: Any, small: Any) -> None:
+    for name, run in peers.build_runs(builders(peers), small).items():
         first = run()
         run.rewind()
         torch.testing.assert_close(run(), first, rtol=0, atol=0, msg=name)
@@ -49,17 +49,17 @@ def test_every_model_agrees_with_its_cache_and_is_rewound(peers: Any) -> None:
 
 
 @pytest.mark.slow
-def test_both_caches_are_of_the_same_gpt2(peers: Any) -> None:
-    runs = peers.runs({cache: partial(peers.gpt2, cache) for cache in peers.CACHES})
+def test_both_caches_are_of_the_same_gpt2(peers: Any, small: Any) -> None:
+    runs = peers.build_runs({cache: builders(peers)[cache] for cache in peers.CACHES}, small)
     dynamic, static = (runs[cache] for cache in peers.CACHES)
     assert type(dynamic.cache).__name__ == "DynamicCache"
     assert type(static.cache).__name__ == "StaticCache"
     torch.testing.assert_close(dynamic(), static())
 
 
-def test_gpt2_is_in_its_best_configuration(peers: Any) -> None:
+def test_gpt2_is_in_its_best_configuration(peers: Any, small: Any) -> None:
     """Its activation is one operation and the same function; attention is SDPA; nothing is dropped."""
-    run = peers.gpt2("DynamicCache")
+    run = peers.decoding_runs.gpt2("DynamicCache", small)
     from transformers.activations import ACT2FN
 
     x = torch.randn(100)
@@ -69,13 +69,13 @@ def test_gpt2_is_in_its_best_configuration(peers: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_wrong_cache_is_not_timed(peers: Any) -> None:
+def test_a_wrong_cache_is_not_timed(peers: Any, small: Any) -> None:
     """The cache is of other ids than those that the whole reading sees."""
     for name, build in builders(peers).items():
-        run = build()
+        run = build(small)
         run.agree()
-        if run.tokens == peers.TOKENS:
-            run.ids[:, : peers.READ] = run.ids[:, : peers.READ].flip(1)
+        if run.tokens == small.tokens:
+            run.ids[:, : small.read] = run.ids[:, : small.read].flip(1)
         else:
             run.ids[:, 0] = 1 + run.ids[:, 0] % 2
         with pytest.raises(RuntimeError, match=rf"{NAMES[name]}: cached and whole reading differ by .*: no time"):
@@ -83,27 +83,46 @@ def test_a_wrong_cache_is_not_timed(peers: Any) -> None:
 
 
 @pytest.mark.slow
-def test_rows_of_decoding_peers(peers: Any) -> None:
-    rows = list(peers.rows(repeats=2, trial=1))
-    against_gpt2 = [row for row in rows if "gpt2" in row["peer"]]
-    compiled = [f"{kind}, compiled" for kind in peers.WHOLE]
-    assert [row["model"] for row in against_gpt2][2:] == [*peers.WHOLE, *compiled]
-    assert [(row["model"], row["peer"]) for row in rows[10:]] == [
-        (name, f"transformers {kind}")
-        for kind in ("rwkv", "mamba")
-        for name in (f"transformers {kind}", kind, f"{kind}, compiled")
+def test_rows_of_decoding_peers(peers: Any, small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "GOAL", (8, 9))
+    rows = list(peers.rows(small, ["attention", "gated_delta", "mamba"], repeats=2))
+    (gpt2,) = {row["peer"] for row in rows if "gpt2" in row["peer"]}
+    assert [(row["model"], row["peer"]) for row in rows] == [
+        (name, peer)
+        for kind, peer in (
+            ("attention", gpt2),
+            ("gated_delta", gpt2),
+            ("mamba", gpt2),
+            ("mamba", "transformers mamba"),
+        )
+        for name in (peer, kind, f"{kind}, compiled")
     ]
     assert all(row["ms_a_token_median"] > 0 and row["repeats"] == 2 for row in rows)
+    assert all((row["dim"], row["read"]) == (8, 9) for row in rows)
     assert all(row["ratio_median"] == 1 for row in rows if row["model"] == row["peer"])
-    goals = dict(zip(compiled, peers.GOALS.values(), strict=True))
-    assert {row["model"]: row["goal"] for row in against_gpt2 if row["goal"]} == goals
+    goals = {row["model"]: row["goal"] for row in rows if row["goal"]}
+    assert goals == {"attention, compiled": 0.7, "mamba, compiled": 0.4}
     assert all((row["met"] is None) == (row["goal"] is None) for row in rows)
 
 
+def test_goals_are_of_one_size(peers: Any, small: Any) -> None:
+    assert peers.judged("he, compiled", "transformers gpt2", small, 0.3) == {"goal": None, "met": None}
+    assert peers.judged("he, compiled", "transformers gpt2", peers.Sizes(), 0.3) == {"goal": 0.4, "met": True}
+    assert peers.judged("rwkv, compiled", "transformers rwkv", peers.Sizes(), 0.3) == {"goal": None, "met": None}
+
+
 @pytest.mark.slow
-def test_a_ratio_is_of_one_token(peers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@torch.no_grad()
+def test_every_mixer_that_streams_gives_what_whole_reading_gives(peers: Any) -> None:
+    sizes = peers.Sizes(dim=16, read=9, context=12, tokens=3, depth=2, heads=2, vocab=11)
+    for name in peers.streaming():
+        peers.Ours(name, sizes).agree()
+
+
+@pytest.mark.slow
+def test_a_ratio_is_of_one_token(peers: Any, small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs of different lengths are compared token by token."""
-    group = peers.runs({name: builders(peers)[name] for name in ("DynamicCache", "he")})
+    group = peers.build_runs({name: builders(peers)[name] for name in ("DynamicCache", "he")}, small)
     times = {"DynamicCache": [3.0, 3.0, 6.0], "he": [14.0, 7.0, 14.0]}
     ratio = {"DynamicCache": [1.0, 1.0, 1.0], "he": [14 / 3, 7 / 3, 14 / 3]}
     result = {"ms_median_quartiles": times, "ratio_median_quartiles": ratio, "repeats": 1, "loaded": False}

@@ -201,14 +201,6 @@ def test_a_whole_step(script: Script) -> None:
     assert row["peak_bytes"] > 0 < row["operations"]
 
 
-@pytest.mark.slow
-def test_what_keeping_freed_memory_is_worth(script: Script) -> None:
-    rows = list(script("table1").allocator_rows(["me"], 2, preset="tiny"))
-    row = script("extractors").row("allocator", *rows[0])
-    assert (row["mixer"], row["repeats"], row["goal"]) == ("me", 2, None)
-    assert len(row["freed_ms_median_quartiles"]) == 3
-
-
 @pytest.mark.parametrize("words", [["--shape", "64x128"], ["--shape", "0x1x1"], ["--mixers", "hee"], ["--rounds", "0"]])
 def test_wrong_words_are_errors_of_one_line(
     script: Script, words: list[str], capsys: pytest.CaptureFixture[str]

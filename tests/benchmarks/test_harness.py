@@ -173,18 +173,6 @@ def test_every_benchmark_is_gated_and_loads(script: Script, monkeypatch: pytest.
         assert [path for path in paths if not (root / path).exists()] == []
 
 
-def test_a_row_of_a_step_keeps_its_columns(script: Script) -> None:
-    result = {
-        "ms_median_quartiles": {"she": [2.0, 1.0, 3.0]},
-        "ratio_median_quartiles": {"she": [0.5, 0.4, 0.6]},
-        "repeats": 15,
-        "loaded": False,
-    }
-    row = script("step").row("tiny", "she", True, result)
-    assert (row["ms_median"], row["ms_quartiles"]) == (2.0, [1.0, 3.0])
-    assert (row["ratio_to_attention_32"], row["ratio_quartiles"]) == (0.5, [0.4, 0.6])
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or os.cpu_count() == 1, reason="no cores to be bound to")
 def test_children_of_a_bound_process_have_all_cores() -> None:

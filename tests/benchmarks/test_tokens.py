@@ -1,4 +1,4 @@
-"""tokens.py continues from a full context, latency.py splits the time of a token; both write a row per mixer."""
+"""tokens.py continues from a full context, or splits the time of a token; a row per mixer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -63,11 +63,10 @@ def test_matrices_are_left_out_where_they_are_too_many(tokens: Any, monkeypatch:
 
 
 @pytest.mark.parametrize("kind", ["he", "we", "me", "she"])
-def test_a_token_in_two_parts(script: Callable[[str], Any], tokens: Any, kind: str) -> None:
+def test_a_token_in_two_parts(tokens: Any, kind: str) -> None:
     """What is timed is what a step computes, to the state after it."""
-    latency, context = script("latency"), 9
-    timed, whole = (tokens.Reading(kind, {}, context, 2) for _ in range(2))
-    first, then = latency.latency(timed)
+    timed, whole = (tokens.Reading(kind, {}, 9, 2) for _ in range(2))
+    first, then = tokens.latency(timed)
     assert len(first) == len(then) == timed.tokens
     assert bool((first > 0).all() and (then > 0).all())
     whole()
@@ -76,7 +75,7 @@ def test_a_token_in_two_parts(script: Callable[[str], Any], tokens: Any, kind: s
 
 
 @pytest.mark.slow
-def test_rows_of_latency(script: Callable[[str], Any]) -> None:
-    row = script("latency").row("we", 9, 2)
+def test_rows_of_latency(tokens: Any) -> None:
+    row = tokens.latency_row("we", 9, 2)
     assert row["us_after_longest"] >= row["us_after_mean"] > 0
     assert row["us_to_the_output_quartiles"][0] <= row["us_to_the_output_median"]

@@ -76,7 +76,7 @@ def judge_wait(folder: Path) -> tuple[Verdict, str]:
     short = _newest_rows("latency", {"context": 512, "batch": 1}, folder)
     long = _newest_rows("latency", {"context": 4096, "batch": 1}, folder)
     if short is None or long is None:
-        return UNMEASURED, "python benchmarks/latency.py"
+        return UNMEASURED, "python benchmarks/tokens.py --latency"
     times = ", ".join(f"{mixer} {short[mixer][WAITED]:.0f} and {long[mixer][WAITED]:.0f}" for mixer in short)
     constant = all(long[mixer][WAITED] < 1.1 * short[mixer][WAITED] for mixer in short)
     loaded = any(row["loaded"] for row in (*short.values(), *long.values()))
