@@ -3,7 +3,8 @@
 A test is for `make test`, or it is `slow`, a marker that is set by hand: a function's, a module's (`pytestmark`) or a
 case's (`pytest.param(…, marks=pytest.mark.slow)`). Of a table marked `sample(n)` one case in n is for `make test`, and
 the others are slow. `make test-long`, which CI runs too, takes of the slow cases of each test one in three
-(`--one-in 3`), and one at least if none is for `make test`; `make test-all` takes all.
+(`--one-in 3`), and one at least if none is for `make test`; `make test-all` takes all. `slow(n)` makes that
+one in n, for cases of half a minute.
 """
 
 from collections import defaultdict
@@ -79,12 +80,13 @@ def mark_samples(items: Iterable[pytest.Item]) -> None:
 
 
 def slow_sample(items: Iterable[pytest.Item], n: int) -> set[str]:
-    """The ids of one slow case in n of each test, and of one at least where all are slow."""
+    """The ids of one slow case in n of each test, or in its own `slow(n)`; and of one at least where all are slow."""
     result = set()
     for cases in by_test(items).values():
         slow = [case_of(item) for item in cases if item.get_closest_marker("slow")]
         others = [case_of(item) for item in cases if not item.get_closest_marker("slow")]
-        result |= sample(slow, n, others)
+        own = [share for item in cases for marker in item.iter_markers("slow") for share in marker.args]
+        result |= sample(slow, max([n, *own]), others)
     return result
 
 
