@@ -147,6 +147,7 @@ ELSEWHERE = {
     "studies/test_summary": "studies/columns studies/candidate_cell studies/candidate_values studies/samples",
     "studies/test_workers": "studies/cluster studies/processes studies/perform",
     "test_face": "face/build face/mixers face/models",
+    "tour/test_page": "tour/content",
     "training/test_beginning": "training/initial_weights",
     "training/test_carried": "data/segments",
     "training/test_compiled": "training/compilable",

@@ -120,7 +120,7 @@ def _types(annotation: Any) -> Iterator[Any]:
 
 
 def test_every_command_is_in_the_table() -> None:
-    without = {"list", "settings", "doctor", "cost", "report", "swap", "runs", "prepare"}
+    without = {"list", "settings", "doctor", "cost", "report", "swap", "runs", "prepare", "tour"}
     assert COMMANDS.keys() - set(HEALTHY) == without, "these have no option of a number"
     assert len(list(_numeric())) > 100
 

@@ -24,6 +24,7 @@ from seqloom.cli.settings import settings
 from seqloom.cli.study import studies
 from seqloom.cli.swap import swap
 from seqloom.cli.time_limit import time_limited
+from seqloom.cli.tour import tour
 from seqloom.cli.train import train
 from seqloom.cli.verify import verify
 from seqloom.cli.watch import watch
@@ -67,7 +68,7 @@ PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Models": (time_limited(train), generate, play, evaluate, swap, time_limited(distill)),
     "Comparisons": (time_limited(compare), bench, cost, verify),
     "Information": (report, list_mixers, settings, runs, doctor),
-    "More": (demo,),
+    "More": (tour, demo),
 }
 """the commands as the help groups them"""
 NAMES = {list_mixers: "list"}

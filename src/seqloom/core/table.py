@@ -38,6 +38,14 @@ def format_cell(cell: object) -> str:
     return str(cell)
 
 
+def format_size(size: int | None) -> str:
+    """A number of bytes to three digits, such as 92.2 kB or 1.05 MB, in powers of 1,000; None as a dash."""
+    if size is None:
+        return "-"
+    value, unit = (size / 1e6, "MB") if size >= 1e6 else (size / 1e3, "kB")
+    return f"{value:#.3g}".rstrip(".") + f" {unit}"
+
+
 def _is_number(cell: object) -> bool:
     """Whether a cell may stand in a column of numbers, as a dash (None) may."""
     return cell is None or isinstance(cell, int | float)
