@@ -1,5 +1,5 @@
-"""Writes the generated pages: docs/mixers/ from the mixers, docs/replication.md and docs/choose.md from results/,
-the table of docs/hf.md from the families.
+"""Writes the generated pages: docs/mixers/ from the mixers, README, docs/results.md, docs/replication.md and
+docs/choose.md from results/, docs/ten_minutes.md from the tour, the table of docs/hf.md from the families.
 
 The reference in docs/api/ is filled in by the site; the picture of docs/architecture.md is that of the import contract.
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from pydantic.fields import FieldInfo
 
-from docs.making import api, choose, foreign, layers, log, replication, systems
+from docs.making import api, choose, foreign, layers, log, readme, replication, results_page, systems, ten_minutes
 from docs.making.families import families
 from docs.making.prices import by_length
 from docs.making.template import render
@@ -116,6 +116,9 @@ if __name__ == "__main__":
     layers.write()
     log.write()
     replication.write()
+    ten_minutes.PAGE.write_text(ten_minutes.page(), encoding="utf-8")
+    results_page.PAGE.write_text(results_page.page(), encoding="utf-8")
+    readme.write()
     if (chosen := choose.page()) is not None:
         choose.PAGE.write_text(chosen, encoding="utf-8")
     print(f"{len(texts)} pages in {FOLDER.name}/, and {replication.PAGE.name}")

@@ -1,4 +1,4 @@
-"""README's commands and Python run, and the mixer that it adds keeps the contract."""
+"""README is written from rows and its code runs; so do the quickstart's commands, and the contract's mixer keeps it."""
 
 import importlib
 import re
@@ -11,14 +11,23 @@ from pathlib import Path
 import pytest
 import torch
 
+from docs.making import readme
+from docs.making.results import RESULTS
 from seqloom.cli import command
 from seqloom.core import mixer_config as registry
 from seqloom.core.mixer import Mixer
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.data.stories import corpus
+from seqloom.report.charts.draw import digest
+from seqloom_studies.board import short
 from tests.contract.test_broken import CHECKS
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README, QUICKSTART, CONTRACT = (
+    (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/quickstart.md", "docs/contract.md")
+)
+LINES = 110
+"""the most lines of README"""
 TINY = ["data.vocab=300", "training.batches=4", "model.dim=32", "model.context=16", "model.ffn=32"]
 SMALLER = {
     "paper": ["--scale", "tiny", "--only", "he"],
@@ -28,8 +37,50 @@ SMALLER = {
 """what a command of README gets so that the test is quick; the last of an option counts"""
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.S)
+def blocks(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.S)
+
+
+def test_readme_is_of_today() -> None:
+    assert readme.page() == README, "make pages"
+    assert len(README.splitlines()) <= LINES
+
+
+def test_the_chart_is_of_the_rows() -> None:
+    six = short.newest(RESULTS)
+    assert six is not None
+    assert digest(short.chart(six)) in readme.CHART.read_text(encoding="utf-8"), "make pages"
+
+
+def test_every_number_of_readme_is_of_a_row() -> None:
+    values = readme.values()
+    assert values is not None
+    of_rows = readme.measured_numbers(" ".join(values.values()))
+    assert readme.measured_numbers(README) - of_rows - readme.FIXED == set()
+    assert len(of_rows) > 30
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("1.845 ± 0.010 (5), 2,048 tokens, 99%", {"1.845", "0.010", "5", "2,048", "99"}),
+        ("one\n```sh\nseqloom --seeds 3\n```\n[12 rows](results/13.jsonl) `dim=14` rwkv7 H100", {"12"}),
+    ],
+)
+def test_numbers_are_those_of_the_prose(text: str, numbers: set[str]) -> None:
+    assert readme.measured_numbers(text) == numbers
+
+
+def test_a_memory_or_time_names_its_sizes() -> None:
+    for words in ("context 512", "float32", "batch 8 of 512 tokens", "threads", "dim 128, depth 4"):
+        assert words in README
+    assert re.search(r"On an H100 at dim \d+, depth \d+, context [\d,]+, batch \d+, bf16", README)
+
+
+def test_every_link_of_readme_leads_somewhere() -> None:
+    for target in re.findall(r"\]\(([^()\s]+)\)", README):
+        if not target.startswith("http"):
+            assert (ROOT / target.partition("#")[0]).exists(), target
 
 
 @pytest.fixture
@@ -50,9 +101,11 @@ def test_the_commands(here: Path, capsys: pytest.CaptureFixture[str], monkeypatc
     monkeypatch.setattr("seqloom.studies.samples.LENGTH", 20)
     monkeypatch.setattr("seqloom.studies.race.ROUNDS", 2)
     monkeypatch.setattr("seqloom.studies.pictures.TOKENS", 20)
-    lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("seqloom ")]
+    own = next(block for block in blocks("sh", QUICKSTART) if "llama/small" in block)
+    lines = [line for line in own.splitlines() if line.startswith("seqloom ")]
+    lines += [line for block in blocks("sh") for line in block.splitlines() if line.startswith("seqloom ")]
     assert [line.split()[1] for line in lines] == [
-        *("train", "generate", "compare", "bench", "cost"),
+        *("train", "generate", "compare", "bench", "cost", "compare"),
     ]
     for line in lines:
         words = shlex.split(line)[1:]
@@ -73,21 +126,22 @@ def test_make_has_the_two_commands() -> None:
 def test_the_settings_that_the_text_names(here: Path) -> None:
     from seqloom.training.settings import resolve
 
-    settings = re.findall(r"--set (\S+=\S+)", README)
+    settings = re.findall(r"--set (\w[\w.]*=[a-z]\w*)", QUICKSTART)
     assert settings
     for change in settings:
         resolve("tiny", [change, "model.depth=2"])
 
 
-def test_the_python_face(here: Path) -> None:
-    face = next(block for block in blocks("python") if "import seqloom" in block)
+@pytest.mark.parametrize(("text", "shape"), [(README, (1, 32, 128)), (QUICKSTART, (1, 128))])
+def test_the_python_face(here: Path, text: str, shape: tuple[int, ...]) -> None:
+    face = next(block for block in blocks("python", text) if "import seqloom" in block)
     names: dict[str, object] = {}
-    exec(compile(face, "README.md", "exec"), names)
+    exec(compile(face, "page.md", "exec"), names)
     assert isinstance(names["y"], torch.Tensor)
-    assert names["y"].shape == (1, 128)
+    assert names["y"].shape == shape
 
 
-ADDED = next(block for block in blocks("python") if "@register" in block)
+ADDED = next(block for block in blocks("python", CONTRACT) if "@register" in block)
 KIND = re.search(r'kind: Literal\["(\w+)"\]', ADDED)[1]
 
 

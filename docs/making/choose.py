@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from docs.making.command import exit_code
-from docs.making.decision import PEER, decision
-from docs.making.results import RESULTS
 from docs.making.template import render
 from seqloom.core.statistics import FEWEST, LEVEL
 from seqloom.core.table import format_cell
@@ -24,8 +22,6 @@ from seqloom.report.comparison import LOSS
 from seqloom.report.measured import LOSSES, RIGHT, TIME_AT, Measured
 from seqloom.report.needs import NEAR, TIE, needs
 from seqloom.report.stored import read_rows, write_rows
-from seqloom_studies.board import larger, section
-from seqloom_studies.recall import recalled, tracked
 
 ROOT = Path(__file__).parents[2]
 ROWS, PAGE = ROOT / "results/all.jsonl", ROOT / "docs/choose.md"
@@ -76,12 +72,6 @@ def page(path: Path = ROWS) -> str | None:
     ]
     return render(
         "choose",
-        board=section.section(RESULTS),
-        larger=larger.section(RESULTS),
-        recalled=recalled.section(RESULTS),
-        tracked=tracked.section(RESULTS),
-        peer=PEER,
-        decision=decision(),
         file=path.name,
         sizes=_sizes(rows[0]),
         needs=needs([Measured.from_row(row) for row in built]),

@@ -1,4 +1,4 @@
-"""The answer at the beginning of docs/choose.md: can self-attention be replaced, with what, and at what price.
+"""The answer in docs/results.md: can self-attention be replaced, with what, and at what price.
 
 Losses are from `FIGURE`, which has several seeds; times are ratios, measured in races where both models take turns;
 recall is from the comparison of all mixers. A loss counts as lower only where the difference is settled, that is, where

@@ -44,7 +44,7 @@ def use(kind: str, traits: Traits) -> dict[str, object]:
 def _measured(kind: str, compared: bool) -> str:
     """Where it was compared: the board with its result there, and the comparison of all mixers."""
     on_board = section.result(kind, RESULTS)
-    sentences = [f"On [the board](../choose.md#the-board), at equal parameters: {on_board}."] if on_board else []
+    sentences = [f"On [the board](../results.md#the-board), at equal parameters: {on_board}."] if on_board else []
     if compared:
         sentences.append(
             "The measurements are from one comparison of all mixers at a small size ([Choose](../choose.md))."

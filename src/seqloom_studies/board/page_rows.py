@@ -45,6 +45,8 @@ class Result(_Row):
     """backends by op"""
     validation: Number | None
     bits_per_byte: Number | None
+    bits_per_byte_long: Number | None = None
+    """the same in windows beyond the context, read from a state"""
     by_position: Spans | None
     by_position_long: Spans | None
     state_bytes: dict[str, Count]
@@ -64,6 +66,8 @@ class Timed(_Row):
     step_quartiles: Annotated[list[Number], Field(min_length=2, max_length=2)] | None = None
     tokens: Count | None = None
     ms_per_token: Number | None = None
+    state_bytes: Count | None = None
+    """of one row, after so many tokens, in a model whose context is as many"""
     machine: str = ""
 
 

@@ -1,7 +1,7 @@
 """The board in the docs: a section with the five decisions and the table, and the charts.
 
 They are made from board.jsonl, board_times.jsonl and recall_trained.jsonl in a folder of results, if these exist.
-`python -m docs.making.images` draws the charts. docs/choose.md includes the section.
+`python -m docs.making.images` draws the charts. docs/results.md includes the section.
 """
 
 from functools import cache

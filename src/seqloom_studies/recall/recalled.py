@@ -30,10 +30,15 @@ class Cell:
     state_bytes: int
 
 
+def share(results: Path, mixer: str, dim: int, pairs: int) -> float | None:
+    """The share of right answers of a model at its best rate; None without a row."""
+    cell = _best([row for row in _rows(results) if (row["mixer"], row["dim"]) == (mixer, dim)], pairs)
+    return None if cell is None else cell.share
+
+
 def section(results: Path) -> str | None:
     """Markdown of the table and of what its rows are, the best model first; None without rows."""
-    rows = [row for row in read_rows(results / FILE) if row["probe"] == PROBE and row["depth"] == DEPTH]
-    rows = [row for row in rows if row["distance"] is None]
+    rows = _rows(results)
     if not rows:
         return None
     pairs = sorted({row["settings"]["pairs"] for row in rows})
@@ -56,6 +61,12 @@ def section(results: Path) -> str | None:
         seeds="one seed" if seeds == 1 else f"means over at most {seeds} seeds",
     )
     return text.rstrip()
+
+
+def _rows(results: Path) -> list[dict[str, Any]]:
+    """The rows of all questions of the probe."""
+    rows = [row for row in read_rows(results / FILE) if row["probe"] == PROBE and row["depth"] == DEPTH]
+    return [row for row in rows if row["distance"] is None]
 
 
 def _best(rows: Sequence[dict[str, Any]], pairs: int) -> Cell | None:
