@@ -25,10 +25,16 @@ SETTINGS = {
     "training.timeout": 5,
     "model.mixer.kind": "attention",
 }
+KILLED = "seqloom: rank {} died; the same command continues from the last checkpoint"
+STALLED = "seqloom: rank {} did not answer for 5 s; the same command continues"
 FAILURES = {
-    "rank 1 dies": (1, signal.SIGKILL, "seqloom: rank 1 died; the same command continues from the last checkpoint"),
-    "rank 0 dies": (0, signal.SIGKILL, "seqloom: rank 0 died; the same command continues from the last checkpoint"),
-    "rank 1 stalls": (1, signal.SIGSTOP, "seqloom: rank 1 did not answer for 5 s; the same command continues"),
+    "rank 1 dies": (1, signal.SIGKILL, KILLED, ""),
+    "rank 0 dies": (0, signal.SIGKILL, KILLED, ""),
+    "rank 1 stalls": (1, signal.SIGSTOP, STALLED, ""),
+    "rank 1 of a divided model dies": (1, signal.SIGKILL, KILLED, "training.shard=fsdp"),
+    "rank 1 of a divided model stalls": (1, signal.SIGSTOP, STALLED, "training.shard=fsdp"),
+    "rank 1 of a divided row dies": (1, signal.SIGKILL, KILLED, "training.sequence=2"),
+    "rank 0 of a divided row stalls": (0, signal.SIGSTOP, STALLED, "training.sequence=2"),
 }
 
 
@@ -59,9 +65,9 @@ def test_the_exit_code_is_that_of_the_processes(
 @pytest.mark.slow
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_rank_that_fails_is_named_and_the_next_start_goes_on(tmp_path: Path, failure: str) -> None:
-    rank, number, message = FAILURES[failure]
+    rank, number, message, change = FAILURES[failure]
     folder = tmp_path / "run"
-    with begin(folder) as process:
+    with begin(folder, change) as process:
         assert _waits_for(folder / "metrics.jsonl", 30), process.communicate()
         victim, other = (of_rank(process.pid, each) for each in (rank, 1 - rank))
         began = time.monotonic()
@@ -71,9 +77,9 @@ def test_a_rank_that_fails_is_named_and_the_next_start_goes_on(tmp_path: Path, f
             time.sleep(0.05)
         _, err = process.communicate(timeout=90)
     assert process.returncode == 2
-    assert err.splitlines()[-1].startswith(message)
+    assert err.splitlines()[-1].startswith(message.format(rank))
     assert "Traceback" not in err
-    with begin(folder) as process:
+    with begin(folder, change) as process:
         assert _waits_for(folder / "metrics.jsonl", 60), process.communicate()
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=60)
@@ -82,8 +88,9 @@ def test_a_rank_that_fails_is_named_and_the_next_start_goes_on(tmp_path: Path, f
     assert err.splitlines()[-1].startswith("stopped after step ")
 
 
-def begin(folder: Path) -> "subprocess.Popen[str]":
-    changes = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
+def begin(folder: Path, change: str = "") -> "subprocess.Popen[str]":
+    settings = [*(f"{name}={value}" for name, value in SETTINGS.items()), *([change] if change else [])]
+    changes = [word for setting in settings for word in ("--set", setting)]
     pipe = subprocess.PIPE
     return subprocess.Popen([*PROGRAM, "--out", str(folder), *changes], stdout=pipe, stderr=pipe, text=True)
 

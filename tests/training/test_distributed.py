@@ -16,7 +16,7 @@ from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.models.dropout import Dropout, share_rows
 from seqloom.training import failures
 from seqloom.training.distributed import join_group, require_even
-from seqloom.training.failures import Lost, Reports
+from seqloom.training.failures import Lost, Reports, lost_by
 from seqloom.training.group import Group
 from seqloom.training.settings import resolve
 from tests.training.balancing import BalancedConfig
@@ -223,6 +223,28 @@ def test_the_lowest_remaining_rank_reports_the_reason(cause: str, monkeypatch: p
     assert isinstance(ending, Ended)
     assert str(ending).startswith(message)
     assert str(Reports(store, 1, 2).ending(Lost())) == ""
+
+
+GLOO = "[/pytorch/third_party/gloo/gloo/transport/tcp/{}"
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds"),
+    [
+        (RuntimeError(GLOO.format("pair.cc:537] Read error: Connection reset by peer")), 0.0),
+        (RuntimeError(GLOO.format("unbound_buffer.cc:81] Timed out waiting 5000ms for recv")), 9.0),
+        (dist.DistBackendError("NCCL error"), 0.0),
+    ],
+)
+def test_an_error_of_torchs_own_messages_is_a_lost_rank(error: RuntimeError, seconds: float) -> None:
+    lost = lost_by(error, 9.0)
+    assert lost is not None
+    assert lost.seconds == seconds
+
+
+@pytest.mark.parametrize("error", [RuntimeError("shapes do not fit"), ValueError(GLOO), KeyboardInterrupt()])
+def test_other_errors_are_not(error: BaseException) -> None:
+    assert lost_by(error, 9.0) is None
 
 
 def test_a_rank_reports_its_own_error_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import threading
 import time
 from typing import Any, final
 
+import torch.distributed as dist
 from torch.distributed.distributed_c10d import Store
 
 from seqloom.core.launch import Ended
@@ -25,6 +26,17 @@ class Lost(Exception):
     def __init__(self, seconds: float = 0.0) -> None:
         super().__init__("another process was lost")
         self.seconds = seconds
+
+
+def lost_by(error: BaseException, timeout: float) -> Lost | None:
+    """The loss of another process, if `error` is torch's of a message that it did not send or take in `timeout` s.
+
+    gloo's errors have no type of their own; each begins with the file of its transport that met it.
+    """
+    text = str(error)
+    if not (isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo/transport/" in text)):
+        return None
+    return Lost(timeout if "imed out" in text else 0.0)
 
 
 @final

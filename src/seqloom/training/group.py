@@ -18,7 +18,7 @@ from torch.distributed.distributed_c10d import Store, Work
 
 from seqloom.core.objective import Batch
 from seqloom.training.attempt import POLL
-from seqloom.training.failures import Lost, Reports
+from seqloom.training.failures import Lost, Reports, lost_by
 from seqloom.training.mesh import Mesh
 from seqloom.training.signals import Stop
 
@@ -149,7 +149,7 @@ class Group:
 
     def ending(self, error: BaseException) -> BaseException:
         """What this rank raises instead of an error, when all have reported theirs: see `Reports.ending`."""
-        return error if self._reports is None else self._reports.ending(error)
+        return error if self._reports is None else self._reports.ending(lost_by(error, self.timeout) or error)
 
     def wait(self, work: Work | None) -> None:
         """Waits for all ranks that a message is for to take part. Raises Lost where one does not."""
@@ -169,7 +169,7 @@ class Group:
         try:
             work.wait()
         except RuntimeError as error:
-            raise Lost(self.timeout if "imed out" in str(error) else 0.0) from error
+            raise lost_by(error, self.timeout) or Lost() from error
 
     def _read(self, key: str, patient: bool = False) -> bytes:
         """The value that a rank puts into the store under a key, once it is there. Raises Lost where it never comes."""
