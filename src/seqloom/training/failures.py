@@ -58,8 +58,7 @@ class Reports:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent by the launcher when a rank fails
         lost = isinstance(error, Lost)
-        text = " ".join(str(error).split()) if isinstance(error, ValueError | OSError) else _with_type(error)
-        report = {"lost": lost, "seconds": getattr(error, "seconds", 0.0), "text": text}
+        report = {"lost": lost, "seconds": getattr(error, "seconds", 0.0), "text": _describe(error)}
         try:
             self._store.set(f"failure/{self._rank}", json.dumps(report))
             reports = self._wait_for_reports()
@@ -100,6 +99,8 @@ class Reports:
         return {rank: json.loads(self._store.get(f"failure/{rank}")) for rank in ranks}
 
 
-def _with_type(error: BaseException) -> str:
-    """The error's type and message on one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
+def _describe(error: BaseException) -> str:
+    """The error's message on one line, as a terminal shows it; before one of our own faults its type."""
+    message = (isinstance(error, OSError) and error.strerror) or str(error)
+    kind = "" if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: "
+    return f"{kind}{' '.join(message.split())}".rstrip(": ")
