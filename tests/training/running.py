@@ -24,7 +24,12 @@ CLOCKS = ("seconds", "compute", "tokens_per_second", "tflops")
 
 _server = multiprocessing.get_context("forkserver")
 # the optimizer imports torch._dynamo when it is first used, which takes as long as torch itself
-_server.set_forkserver_preload(["__main__", "torch._dynamo", "seqloom.training.train", "seqloom.training.settings"])
+_server.set_forkserver_preload(
+    [
+        *("__main__", "torch._dynamo", "seqloom.training.train", "seqloom.training.settings"),
+        *("seqloom.training.sharding", "seqloom.runs.shards"),  # which import torch's distributed checkpoints
+    ]
+)
 
 
 def tiny(folder: Path, *changes: str, **options: Any) -> Outcome:
