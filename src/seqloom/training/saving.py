@@ -37,7 +37,6 @@ class Saver:
         self._run = run
         self._group = group
         self._background = config.save == "async"
-        self._limit = timedelta(seconds=config.timeout)
         self._in_flight = False
         """whether some rank may still be writing: the same in all"""
         self._thread: threading.Thread | None = None
@@ -131,7 +130,7 @@ class Saver:
     def _own_group(self) -> tuple[dist.ProcessGroup, int]:
         """A group of all ranks for saves alone, which do not mix with a step's sums; and the process of rank 0."""
         if self._parts is None:
-            group = dist.new_group(backend="gloo", timeout=self._limit)
+            group = dist.new_group(backend="gloo", timeout=timedelta(seconds=self._group.timeout))
             self._parts = group, self._group.of_main(os.getpid)
         return self._parts
 
