@@ -181,7 +181,7 @@ def test_a_corpus_has_sources_and_targets_in_turn(tmp_path: Path) -> None:
 
 def test_an_altered_cache_is_built_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     corpus = prepared("pairs:reversing:100", cache=tmp_path)
-    (path,) = tmp_path.glob("pairs/*/train-*.tokens")
+    (path,) = tmp_path.glob("pairs/*/train-*/*.ids")
     path.write_bytes(path.read_bytes()[:-2])
     again = prepared("pairs:reversing:100", cache=tmp_path)
     assert "building it again" in capsys.readouterr().err

@@ -78,7 +78,9 @@ def test_settings_and_text_are_the_identity(make, folder, change: dict) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pattern", ["train-*", "held-*", "tokenizer.json", "tokenizer.sha256"])
+@pytest.mark.parametrize(
+    "pattern", ["train-*/*.ids", "held-*/*.ids", "train-*/manifest.json", "tokenizer.json", "tokenizer.sha256"]
+)
 @pytest.mark.parametrize("damage", ["flip", "cut"])
 def test_damaged_files_are_built_again_with_a_message(make, tmp_path, capsys, pattern: str, damage: str) -> None:
     first = make()

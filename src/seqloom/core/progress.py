@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, TextIO, runtime_checkable
 
-from seqloom.core.arguments import describe_value
-
 
 @runtime_checkable
 class Advance(Protocol):
@@ -52,6 +50,8 @@ def show_nothing(label: str, total: float, unit: str = "", *, start: float = 0) 
 def require_show(show: Any) -> None:
     """Raises TypeError for a progress bar that cannot be called."""
     if not callable(show):
+        from seqloom.core.arguments import describe_value  # which imports torch
+
         raise TypeError(f"show is called as seqloom.core.progress.progress is, not {describe_value(show)}")
 
 

@@ -30,7 +30,7 @@ class Documents:
 
     source: its name, for messages; start: a function that begins a pass; rows: the most documents there can be; unit:
     what holds one document, such as "line"; skipped: counts of what was left out, by reason, complete after the first
-    pass. A pass that finds no text ends with a ValueError.
+    pass; characters: their number, if it is known. A pass that finds no text ends with a ValueError.
     """
 
     def __init__(
@@ -41,11 +41,13 @@ class Documents:
         *,
         unit: str = "document",
         skipped: Mapping[str, int] | None = None,
+        characters: int | None = None,
     ) -> None:
         self.source = source
         self.rows = rows
         self.skipped = dict(skipped or {})
         self._start = start
+        self._characters = characters
         self.unit = unit
 
     @classmethod
@@ -73,13 +75,16 @@ class Documents:
 
     @cached_property
     def characters(self) -> int:
-        """The number of characters of all texts, counted in a pass."""
-        return sum(len(document.text) for document in self)
+        """About how many characters all texts have; where that is not known, they are counted in a pass."""
+        return sum(len(document.text) for document in self) if self._characters is None else self._characters
 
     def map_texts(self, change: Callable[[str], str]) -> "Documents":
         """The same documents with `change` applied to every text."""
         return Documents(
-            self.source, lambda: (Document(document.name, change(document.text)) for document in self), self.rows
+            self.source,
+            lambda: (Document(document.name, change(document.text)) for document in self),
+            self.rows,
+            characters=self._characters,
         )
 
 

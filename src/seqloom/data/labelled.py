@@ -67,7 +67,7 @@ def prepare_labelled(
     tokenizer_digest = digest(tokenizer)[:16]
     sides = []
     for name, examples in (("train", train), ("held", held_out_examples)):
-        path = folder / f"{name}-{tokenizer_digest}.tokens"
+        path = folder / f"{name}-{tokenizer_digest}"
         tokens = mapped_tokens(path, functools.partial(_texts, examples), tokenizer)
         sides.append(_with_labels(tokens, examples, names, context))
     counts = f"training {len(train):,} examples, held out {len(held_out_examples):,}; {len(names)} labels"

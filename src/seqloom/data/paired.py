@@ -52,7 +52,7 @@ def prepare_paired(
     tokenizer_digest = digest(tokenizer)[:16]
     sides = []
     for name, pairs in (("train", train), ("held", held_out_pairs)):
-        path = folder / f"{name}-{tokenizer_digest}.tokens"
+        path = folder / f"{name}-{tokenizer_digest}"
         tokens = mapped_tokens(path, functools.partial(_texts, pairs), tokenizer)
         require_fit(pairs, tokens, context)
         sides.append(replace(tokens, texts=2))

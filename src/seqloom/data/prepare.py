@@ -1,6 +1,6 @@
 """Prepares a text for training: a tokenizer, training tokens and held-out tokens, which are built once.
 
-    documents → held out by document → wraps joined → tokenizer from the training part alone → ids in a mapped file
+    documents → held out by document → wraps joined → tokenizer from the training part alone → ids in mapped files
 
 Each arrow is a pass over the documents, which need not fit into memory. The result lies in {cache}/corpora/{identity};
 a second call with the same text and settings only opens it.
@@ -9,6 +9,7 @@ a second call with the same text and settings only opens it.
 import functools
 import hashlib
 import heapq
+import itertools
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +22,7 @@ import numpy.typing as npt
 
 from seqloom.core.progress import progress
 from seqloom.data import cache as cached
-from seqloom.data import tokens as token_files
+from seqloom.data import shards
 from seqloom.data.authors import PARTS, Division, divide
 from seqloom.data.corpora import chain_of, read
 from seqloom.data.documents import Document, Documents, format_counts
@@ -145,12 +146,12 @@ def prepare(
         print(f"{source}: the vocabulary is {tokenizer.vocab}, not {vocab}: the text gives no more", file=sys.stderr)
     # the name has the tokenizer's hash, so that ids are never read with another tokenizer than the one that made them
     tokenizer_digest = digest(tokenizer)[:16]
-    train = mapped_tokens(folder / f"train-{tokenizer_digest}.tokens", lambda: sides()[0], tokenizer)
-    held_out_tokens = mapped_tokens(folder / f"held-{tokenizer_digest}.tokens", lambda: sides()[1], tokenizer)
+    train = mapped_tokens(folder / f"train-{tokenizer_digest}", lambda: sides()[0], tokenizer)
+    held_out_tokens = mapped_tokens(folder / f"held-{tokenizer_digest}", lambda: sides()[1], tokenizer)
     test = (
         None
         if author_division is None or not author_division.sides[2].documents
-        else mapped_tokens(folder / f"test-{tokenizer_digest}.tokens", lambda: sides()[2], tokenizer)
+        else mapped_tokens(folder / f"test-{tokenizer_digest}", lambda: sides()[2], tokenizer)
     )
     if len(train) < context + 1:
         advice = f"one window of context {context} needs {context + 1}; add text or lower the context"
@@ -180,13 +181,16 @@ def encode_documents(documents: Iterable[Document], tokenizer: Tokenizer, *, unw
     return Tokens(ids, starts, sizes, unknown=tokenizer.unknown)
 
 
-def document_ids(documents: Documents, tokenizer: Tokenizer) -> Iterator[tuple[Ids, int]]:
-    """The ids of each document, the end token last, and the UTF-8 bytes of its text."""
+def document_ids(documents: Documents, tokenizer: Tokenizer, first: int = 0) -> Iterator[tuple[Ids, int]]:
+    """The ids of each document from the `first` on, the end token last, and the UTF-8 bytes of its text."""
     dtype = id_type(tokenizer.vocab)
     id_arrays: list[Ids] = []
     size = 0
     with progress("tokens", documents.characters, "characters") as advance:
-        for group in groups((document.text for document in documents), tokenizer.seams):
+        texts = (document.text for document in documents)
+        for text in itertools.islice(texts, first):
+            advance(len(text))
+        for group in groups(texts, tokenizer.seams):
             rows = tokenizer.encode_many([text for *_, text in group])
             for (_, last, text), ids in zip(group, rows, strict=True):
                 id_arrays.append(np.array(ids, dtype))
@@ -219,12 +223,9 @@ def survey_documents(documents: Documents, settings: dict[str, object]) -> Surve
     return Survey(hashed.hexdigest(), count, total, names, dict(documents.skipped), joined if decides else None)
 
 
-def mapped_tokens(path: Path, documents: Callable[[], Documents], tokenizer: Tokenizer) -> Tokens:
-    """The tokens in the file `path`; where it is missing or damaged, those of the documents, which it then holds."""
-    if path.is_file():
-        try:
-            return replace(Tokens.open(path), unknown=tokenizer.unknown)
-        except ValueError as error:
-            print(f"{error}; building it again", file=sys.stderr)
-    token_files.write(path, document_ids(documents(), tokenizer), id_type(tokenizer.vocab))
-    return replace(Tokens.open(path), unknown=tokenizer.unknown)
+def mapped_tokens(folder: Path, documents: Callable[[], Documents], tokenizer: Tokenizer) -> Tokens:
+    """The tokens in a folder (`shards`), where those that are missing or damaged are written first."""
+    tokens = shards.open_or_write(
+        folder, lambda first: document_ids(documents(), tokenizer, first), id_type(tokenizer.vocab)
+    )
+    return replace(tokens, unknown=tokenizer.unknown)

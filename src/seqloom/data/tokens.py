@@ -8,11 +8,7 @@ called `<eos>` here whatever its name and id: document k is ids[starts[k] : star
 """
 
 import hashlib
-import itertools
 import struct
-import tempfile
-from array import array
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, final
@@ -25,7 +21,6 @@ from seqloom.data import cache
 _MAGIC, _VERSION = b"SEQLOOMT", 1
 _FIELDS = struct.Struct("<8sIIQQ")
 _HEADER = _FIELDS.size + 32
-_COPIED = 1 << 20  # bytes that are copied at once
 
 Ids = npt.NDArray[Any]
 """token ids of any integer type"""
@@ -78,9 +73,16 @@ class Tokens:
         return np.append(self.starts[1:], np.int64(len(self.ids)))
 
     def save(self, path: str | Path) -> None:
-        """Writes the file; see `write`."""
-        bounds = zip(self.starts, self.ends, self.sizes, strict=True)
-        write(path, ((self.ids[start:end], int(size)) for start, end, size in bounds), self.ids.dtype)
+        """Writes the file, completely or not at all."""
+        fields = _FIELDS.pack(_MAGIC, _VERSION, self.ids.dtype.itemsize, len(self.ids), self.documents)
+        digest = hashlib.sha256(fields)
+        with cache.replacing(Path(path)) as file:
+            file.seek(_HEADER)
+            for column in (self.starts.astype("<i8"), self.sizes.astype("<i8"), self.ids):
+                digest.update(column.data)
+                file.write(column.data)
+            file.seek(0)
+            file.write(fields + digest.digest())
 
     @classmethod
     def open(cls, path: str | Path, first: int = 0, length: int | None = None) -> Self:
@@ -119,31 +121,3 @@ def stored_checksum(path: str | Path, first: int = 0) -> str:
     with open(path, "rb") as file:
         file.seek(first)
         return file.read(_HEADER)[_FIELDS.size :].hex()
-
-
-def write(path: str | Path, documents: Iterable[tuple[Ids, int]], dtype: np.dtype[Any]) -> None:
-    """Writes the file from documents that come one by one, as (ids with the end token last, UTF-8 bytes of the text).
-
-    Only starts and sizes are held in memory. The file is written completely or not at all.
-    """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    starts, sizes = array("q"), array("q")
-    count = 0
-    with tempfile.TemporaryFile(dir=path.parent) as ids:
-        for document, size in documents:
-            starts.append(count)
-            sizes.append(size)
-            count += len(document)
-            ids.write(np.ascontiguousarray(document, dtype).data)
-        ids.seek(0)
-        fields = _FIELDS.pack(_MAGIC, _VERSION, dtype.itemsize, count, len(starts))
-        digest = hashlib.sha256(fields)
-        with cache.replacing(path) as file:
-            file.seek(_HEADER)
-            columns = (np.asarray(column, "<i8").tobytes() for column in (starts, sizes))
-            for part in itertools.chain(columns, iter(lambda: ids.read(_COPIED), b"")):
-                digest.update(part)
-                file.write(part)
-            file.seek(0)
-            file.write(fields + digest.digest())
