@@ -40,6 +40,9 @@ def survey(
     ] = None,
     column: Annotated[str, typer.Option(help=COLUMN)] = "text",
     separator: Annotated[str | None, typer.Option(help=SEPARATOR)] = None,
+    workers: Annotated[
+        int, typer.Option(help="processes that turn the text into tokens; 0: threads", min=0, max=1024)
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Prepares a source (tokenizer and token files) and prints its size, its longest documents and what was skipped.
@@ -50,7 +53,7 @@ def survey(
     """
     from seqloom.cli.work.survey import survey_source
 
-    print(survey_source(source, vocab, tokenizer, column, separator, as_json=as_json))
+    print(survey_source(source, vocab, tokenizer, column, separator, workers, as_json=as_json))
 
 
 @data.command()

@@ -94,6 +94,12 @@ class DataConfig(Config):
         description="what stands between two documents of a text file: line (each line is one), or a text such as "
         "<|endoftext|>; unset: a text file is one document",
     )
+    workers: int = Field(
+        0,
+        ge=0,
+        le=1024,
+        description="processes that turn the text into tokens, with one thread each; 0: the threads of the tokenizer",
+    )
     labels: Literal["given", "book", "later", "same"] = Field(
         "given",
         description="labels for training.objective.kind=labels: given (a .tsv file of label, text and optionally a "
@@ -103,7 +109,7 @@ class DataConfig(Config):
     passage: int = Field(64, ge=1, le=2**20, description="words of a passage, if data.labels is not `given`")
     later: ClassVar = (
         *("packed", "tokenizer", "column", "division", "disjoint", "labels", "passage", "folds", "fold"),
-        "separator",
+        *("separator", "workers"),
     )
 
     @model_validator(mode="before")

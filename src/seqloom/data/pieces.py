@@ -4,9 +4,12 @@ Encoding takes about 200 bytes of memory per token. A text whose tokenizer has n
 """
 
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 from seqloom.data.seams import Seams
 
+Group: TypeAlias = list[tuple[int, bool, str]]
+"""pieces, as (number of the text, whether the piece is its last, piece)"""
 SIZE = 1 << 16
 """the most bytes of a piece in UTF-8, unless one word is longer"""
 
@@ -39,12 +42,9 @@ def _cut_to(text: str, size: int) -> str:
     return encoded[:size].decode("utf-8", "ignore") or text[:1]
 
 
-def groups(texts: Iterable[str], seams: Seams | None, size: int = 1 << 21) -> Iterator[list[tuple[int, bool, str]]]:
-    """Groups of pieces of about `size` characters, as (number of the text, whether the piece is its last, piece).
-
-    Without `seams` a text is one piece.
-    """
-    group: list[tuple[int, bool, str]] = []
+def groups(texts: Iterable[str], seams: Seams | None, size: int = 1 << 21) -> Iterator[Group]:
+    """Groups of pieces of about `size` characters; without `seams` a text is one piece."""
+    group: Group = []
     characters = 0
     for number, text in enumerate(texts):
         parts = [text] if seams is None else list(pieces(text, seams))

@@ -9,10 +9,9 @@ a second call with the same text and settings only opens it.
 import functools
 import hashlib
 import heapq
-import itertools
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, final
@@ -26,12 +25,12 @@ from seqloom.data import shards
 from seqloom.data.authors import PARTS, Division, divide
 from seqloom.data.corpora import chain_of, read
 from seqloom.data.documents import Document, Documents, format_counts
+from seqloom.data.encoding import document_ids
 from seqloom.data.given_tokenizer import Unit
 from seqloom.data.learned_tokenizer import digest, learned_tokenizer, training_settings
-from seqloom.data.pieces import groups
 from seqloom.data.split import hold_out
 from seqloom.data.tokenizer import Tokenizer
-from seqloom.data.tokens import Ids, Tokens, id_type
+from seqloom.data.tokens import Tokens, id_type
 from seqloom.data.vectors import Vectors
 from seqloom.data.wraps import Unwrap, change_of, is_wrapped
 
@@ -98,13 +97,15 @@ def prepare(
     folds: int | None = None,
     fold: int | None = None,
     unit: Unit = "pieces",
+    workers: int = 0,
 ) -> Corpus:
     """Reads `source` (see `corpora.read`) and returns its tokens, from the cache if they were built before.
 
     The tokenizer is the given one, or one that is trained on the text, with tokens of `unit` and at most `vocab`
     entries (characters without a `vocab`: all of the text). The text of a Markov chain has a tokenizer with a token for
     each letter. `division` says how the held-out part is chosen: by documents and `seed` (module `split`), or by author
-    (module `authors`), with a third part for tests, which with `folds` is the fold of number `fold`.
+    (module `authors`), with a third part for tests, which with `folds` is the fold of number `fold`. `workers`
+    processes encode the text (module `encoding`).
 
     Cached files are verified; a damaged one is built again, with a warning. Raises as `corpora.read` does, and
     ValueError for a `vocab` outside 257 … 2^24 (of words, 3 … 2^24) or a training text shorter than one window of
@@ -146,12 +147,12 @@ def prepare(
         print(f"{source}: the vocabulary is {tokenizer.vocab}, not {vocab}: the text gives no more", file=sys.stderr)
     # the name has the tokenizer's hash, so that ids are never read with another tokenizer than the one that made them
     tokenizer_digest = digest(tokenizer)[:16]
-    train = mapped_tokens(folder / f"train-{tokenizer_digest}", lambda: sides()[0], tokenizer)
-    held_out_tokens = mapped_tokens(folder / f"held-{tokenizer_digest}", lambda: sides()[1], tokenizer)
+    train = mapped_tokens(folder / f"train-{tokenizer_digest}", lambda: sides()[0], tokenizer, workers)
+    held_out_tokens = mapped_tokens(folder / f"held-{tokenizer_digest}", lambda: sides()[1], tokenizer, workers)
     test = (
         None
         if author_division is None or not author_division.sides[2].documents
-        else mapped_tokens(folder / f"test-{tokenizer_digest}", lambda: sides()[2], tokenizer)
+        else mapped_tokens(folder / f"test-{tokenizer_digest}", lambda: sides()[2], tokenizer, workers)
     )
     if len(train) < context + 1:
         advice = f"one window of context {context} needs {context + 1}; add text or lower the context"
@@ -181,26 +182,6 @@ def encode_documents(documents: Iterable[Document], tokenizer: Tokenizer, *, unw
     return Tokens(ids, starts, sizes, unknown=tokenizer.unknown)
 
 
-def document_ids(documents: Documents, tokenizer: Tokenizer, first: int = 0) -> Iterator[tuple[Ids, int]]:
-    """The ids of each document from the `first` on, the end token last, and the UTF-8 bytes of its text."""
-    dtype = id_type(tokenizer.vocab)
-    id_arrays: list[Ids] = []
-    size = 0
-    with progress("tokens", documents.characters, "characters") as advance:
-        texts = (document.text for document in documents)
-        for text in itertools.islice(texts, first):
-            advance(len(text))
-        for group in groups(texts, tokenizer.seams):
-            rows = tokenizer.encode_many([text for *_, text in group])
-            for (_, last, text), ids in zip(group, rows, strict=True):
-                id_arrays.append(np.array(ids, dtype))
-                size += len(text.encode())
-                if last:
-                    yield np.concatenate([*id_arrays, np.array([tokenizer.eos], dtype)]), size
-                    id_arrays, size = [], 0
-                advance(len(text))
-
-
 def survey_documents(documents: Documents, settings: dict[str, object]) -> Survey:
     """Makes the first pass over a source; `settings` are those that shape its ids, and part of its identity."""
     hashed = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
@@ -223,9 +204,9 @@ def survey_documents(documents: Documents, settings: dict[str, object]) -> Surve
     return Survey(hashed.hexdigest(), count, total, names, dict(documents.skipped), joined if decides else None)
 
 
-def mapped_tokens(folder: Path, documents: Callable[[], Documents], tokenizer: Tokenizer) -> Tokens:
+def mapped_tokens(folder: Path, documents: Callable[[], Documents], tokenizer: Tokenizer, workers: int = 0) -> Tokens:
     """The tokens in a folder (`shards`), where those that are missing or damaged are written first."""
     tokens = shards.open_or_write(
-        folder, lambda first: document_ids(documents(), tokenizer, first), id_type(tokenizer.vocab)
+        folder, lambda first: document_ids(documents(), tokenizer, first, workers), id_type(tokenizer.vocab)
     )
     return replace(tokens, unknown=tokenizer.unknown)

@@ -239,6 +239,7 @@ class RunConfig(Config):
             if name not in changes_result:
                 settings["training"].pop(name, None)
         settings["data"].pop("source")
+        settings["data"].pop("workers", None)
         settings["data"].pop("tokenizer", None)  # a path; `tokenizer` below is its content
         settings["data"]["identity"] = text
         if "unwrap" in self.training.objective.unused_data(self.data)[1]:

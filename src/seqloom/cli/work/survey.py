@@ -16,12 +16,19 @@ from seqloom.training.settings import resolve
 
 
 def survey_source(
-    source: str, vocab: int | None, tokenizer: str | None, column: str, separator: str | None, *, as_json: bool
+    source: str,
+    vocab: int | None,
+    tokenizer: str | None,
+    column: str,
+    separator: str | None,
+    workers: int,
+    *,
+    as_json: bool,
 ) -> str:
     """Documents, tokens, bytes per token, the longest documents and what was skipped, as text or as one JSON object."""
     if source.partition(":")[0] == PREFIX:
         options = {"--vocab": vocab is not None, "--tokenizer": tokenizer is not None, "--column": column != "text"}
-        options |= {"--separator": separator is not None}
+        options |= {"--separator": separator is not None, "--workers": workers > 0}
         unused = [option for option, given in options.items() if given]
         if unused:
             raise ValueError(f"episodes are not text: leave out {unused[0]}")
@@ -30,7 +37,16 @@ def survey_source(
         require_column(source)
     existing, unit = chosen_tokenizer(tokenizer, vocab)
     size = 5000 if tokenizer in (None, "words") and vocab is None else vocab
-    corpus = prepare(source, vocab=size, context=1, column=column, separator=separator, tokenizer=existing, unit=unit)
+    corpus = prepare(
+        source,
+        vocab=size,
+        context=1,
+        column=column,
+        separator=separator,
+        tokenizer=existing,
+        unit=unit,
+        workers=workers,
+    )
     survey = corpus.survey
     tokens = len(corpus.train) + len(corpus.held_out)
     encoded_bytes = int(corpus.train.sizes.sum() + corpus.held_out.sizes.sum())

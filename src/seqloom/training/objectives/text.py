@@ -20,7 +20,7 @@ from seqloom.training.objectives.config import ObjectiveConfig, Prepared
 if TYPE_CHECKING:
     from seqloom.training.config import RunConfig
 
-WINDOWS = ("division", "disjoint", "packed", "within_documents", "unwrap", "separator")
+WINDOWS = ("division", "disjoint", "packed", "within_documents", "unwrap", "separator", "workers")
 """settings of the data that are about a plain text and its windows"""
 
 
@@ -66,6 +66,7 @@ def text_of(data: DataConfig, context: int, tokenizer: Tokenizer | None, unit: U
         unwrap=data.unwrap,
         column=data.column,
         separator=data.separator,
+        workers=data.workers,
         tokenizer=tokenizer,
         division=data.division,
         folds=data.folds,
