@@ -119,6 +119,15 @@ def test_a_model_that_is_damaged_and_help(tab: Any) -> None:
     wait_for(tab, "#write-status", "safetensors")
 
 
+def test_nothing_is_asked_for_without_a_prompt(tab: Any) -> None:
+    choose(tab, "runs/gru")
+    tab.fill("#prompt", "")
+    tab.click("#go")
+    assert tab.evaluate("document.querySelector('#prompt').validity.valueMissing")
+    assert tab.inner_text("#write-status") == ""
+    assert tab.locator("article").count() == 0
+
+
 def test_samples(tab: Any) -> None:
     choose(tab, "runs/he")
     tab.fill("#samples", "3")
@@ -162,7 +171,8 @@ def test_watch_opens_the_losses(tab: Any, served: Served) -> None:
     try:
         tab.goto("about:blank")
         tab.goto(f"{served.url}/#live")
-        wait_for(tab, "#runs", "1,234 tokens a second")
+        wait_for(tab, "#runs", "step 29, loss 0.172, last row")
+        assert "1,234 tokens a second" in tab.inner_text("#runs")
         assert tab.locator("#runs svg path").count() == 1
         tab.click("#tab-write")
         assert tab.locator("#write").is_visible()
@@ -204,6 +214,8 @@ def test_score_live_reports_and_other_programs(tab: Any) -> None:
     tab.get_by_role("button", name="Score").click()
     wait_for(tab, "#score-status", "bits per byte")
     assert tab.inner_text("#score-result .text").startswith("Once <img")
+    tab.locator("#score-result .text").press("ArrowRight")
+    playwright.expect(tab.locator("#score-result").get_by_role("status")).to_contain_text("surprise")
     tab.click("#tab-live")
     wait_for(tab, "#runs", "No run here has rows")
     tab.click("#tab-reports")

@@ -13,9 +13,10 @@ const drawn = (name, attributes) => {
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
   return element;
 };
-const bytes = (count) => count < 1e4 ? `${count} B` : count < 1e7 ? `${(count / 1e3).toFixed(0)} kB` : `${(count / 1e6).toFixed(0)} MB`;
+const bytes = (count) => count < 1e3 ? `${count} B` : count < 1e6 ? `${Number((count / 1e3).toPrecision(2))} kB` : `${Number((count / 1e6).toPrecision(3)).toLocaleString("en")} MB`;
 const shown = (text) => text.replaceAll("\n", "⏎").replaceAll(" ", "␣") || "(part of a character)";
 const percent = (logP) => { const p = 100 * Math.exp(logP); return p >= 10 ? `${p.toFixed(0)}%` : p >= 0.1 ? `${p.toFixed(1)}%` : "<0.1%"; };
+const level = (p) => `p${p < 0.02 ? 0 : p < 0.1 ? 1 : p < 0.3 ? 2 : p < 0.7 ? 3 : 4}`;
 
 async function ask(path, body, signal) {
   const init = body === undefined ? { signal } : { method: "POST", signal, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
@@ -65,6 +66,15 @@ for (const button of document.querySelectorAll(".help")) {
 }
 $("temperature").addEventListener("input", () => { $("temperature-now").textContent = $("temperature").value; });
 
+function moveByArrows(place, at, count, look) {
+  place.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step || !count()) return;
+    event.preventDefault();
+    look(Math.min(Math.max(at() + step, 0), count() - 1));
+  });
+}
+
 // a text whose tokens can be looked at
 class Text {
   constructor(column, model, prompt, samples) {
@@ -75,16 +85,12 @@ class Text {
     this.promptSpans = prompt.map(([text]) => make("span", { className: "prompt", textContent: text }));
     this.place.append(...this.promptSpans);
     column.place.append(this.place, this.note, ownNumbers(this));
-    this.place.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (step && this.tokens.length) { event.preventDefault(); this.look(Math.min(Math.max(this.at + step, 0), this.tokens.length - 1)); }
-      if (event.key === "Enter" && this.at >= 0) this.depends(this.at);
-    });
+    moveByArrows(this.place, () => this.at, () => this.tokens.length, (number) => this.look(number));
+    this.place.addEventListener("keydown", (event) => { if (event.key === "Enter" && this.at >= 0) this.depends(this.at); });
   }
   add(token) {
     const number = this.tokens.length;
-    const p = Math.exp(token.log_p);
-    const span = make("span", { className: `p${p < 0.02 ? 0 : p < 0.1 ? 1 : p < 0.3 ? 2 : p < 0.7 ? 3 : 4}`, textContent: token.piece });
+    const span = make("span", { className: level(Math.exp(token.log_p)), textContent: token.piece });
     span.addEventListener("mouseenter", () => this.look(number));
     span.addEventListener("click", () => this.depends(number));
     this.tokens.push({ ...token, span });
@@ -131,7 +137,7 @@ function ownNumbers(text) {
   const layer = make("select", { id: `layer-${number}` }), view = make("select", { id: `view-${number}` });
   const canvas = make("canvas", { tabIndex: 0, role: "img", hidden: true }), note = make("p", { className: "alternatives", role: "status" });
   const controls = make("div", { className: "controls" }, make("label", { htmlFor: layer.id, textContent: "Layer" }), layer, make("label", { htmlFor: view.id, textContent: "View" }), view);
-  const about = make("p", { className: "facts", textContent: "Numbers of this mixer's own kind, which are not comparable with those of another mixer. What a token depends on, by a click on it, is." });
+  const about = make("p", { className: "facts", textContent: "Numbers of this mixer's own kind, not comparable with those of another mixer. To compare mixers, click a token: what it depends on is measured alike for all." });
   const place = make("details", { className: "own" }, make("summary", { textContent: "The mixer's own numbers" }), about, controls, canvas, note);
   let views = [], tokens = [], picture = null, cell = [0, 0];
   const read = async () => {
@@ -176,7 +182,7 @@ function pictureOf(view, tokens) {
 }
 function paint(canvas, picture) {
   const { rows, most } = picture, style = getComputedStyle(document.documentElement);
-  const colour = (value) => `rgba(${style.getPropertyValue(value < 0 ? "--low" : "--dep")}, ${most ? Math.abs(value) / most : 0})`;
+  const colour = (value) => `rgba(${style.getPropertyValue(value < 0 ? "--low" : "--dep")}, ${most ? Math.sqrt(Math.abs(value) / most) : 0})`; // a root, so that small values are seen
   canvas.width = rows[0].length; canvas.height = rows.length;
   canvas.style.height = `${Math.min(Math.max(rows.length * 6, 36), 280)}px`;
   const pen = canvas.getContext("2d");
@@ -186,12 +192,11 @@ function memoryLine(state) {
   const width = 260, height = 60, top = Math.max(...state.map((each) => each[1]), 1), longest = Math.log(state.at(-1)[0]), first = Math.log(state[0][0]);
   const x = (tokens) => longest === first ? 0 : width * (Math.log(tokens) - first) / (longest - first);
   const y = (size) => height - 4 - (height - 20) * size / top;
-  const svg = drawn("svg", { viewBox: `0 0 ${width} ${height + 14}`, role: "img", "aria-label": `memory: ${state.map(([n, b]) => `${bytes(b)} after ${n} tokens`).join(", ")}` });
+  const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `memory: ${state.map(([n, b]) => `${bytes(b)} after ${n} tokens`).join(", ")}` });
   svg.append(drawn("path", { d: "M" + state.map(([n, b]) => `${x(n).toFixed(1)},${y(b).toFixed(1)}`).join("L") }));
-  const left = drawn("text", { x: 0, y: height + 11 }); left.textContent = `memory after ${state[0][0]} token: ${bytes(state[0][1])}`;
-  const right = drawn("text", { x: width, y: height + 11, "text-anchor": "end" }); right.textContent = `${state.at(-1)[0].toLocaleString("en")}: ${bytes(state.at(-1)[1])}`;
-  svg.append(left, right);
-  return svg;
+  const ends = [state[0], state.at(-1)].map(([n, b]) => `${bytes(b)} after ${n.toLocaleString("en")} token${n === 1 ? "" : "s"}`);
+  const flat = state.every((each) => each[1] === top);
+  return make("div", {}, make("p", { className: "facts", textContent: `memory: ${flat ? `${bytes(top)} at any length` : ends.join(", ")}` }), svg);
 }
 
 // writing
@@ -265,13 +270,19 @@ $("score-form").addEventListener("submit", async (event) => {
   try {
     const answer = await (await ask("/api/score", { model: $("score-model").value, text: $("score-text").value })).json();
     const note = make("p", { className: "alternatives", role: "status" });
-    const place = make("div", { className: "text", role: "group", "aria-label": "the scored text" });
-    for (const [text, nats] of answer.tokens) {
-      const p = Math.exp(-nats);
-      const span = make("span", { className: `p${p < 0.02 ? 0 : p < 0.1 ? 1 : p < 0.3 ? 2 : p < 0.7 ? 3 : 4}`, textContent: text, title: `${percent(-nats)}, ${(nats / Math.LN2).toFixed(1)} bits` });
-      span.addEventListener("mouseenter", () => { note.textContent = `${shown(text)}: ${percent(-nats)}, surprise ${(nats / Math.LN2).toFixed(1)} bits`; });
-      place.append(span);
-    }
+    const place = make("div", { className: "text", tabIndex: 0, role: "group", "aria-label": "the scored text" });
+    const spans = answer.tokens.map(([text, nats]) => make("span", { className: level(Math.exp(-nats)), textContent: text }));
+    let at = -1;
+    const look = (number) => {
+      spans[at]?.classList.remove("here");
+      at = number;
+      spans[at].classList.add("here");
+      const [text, nats] = answer.tokens[number];
+      note.textContent = `${shown(text)}: ${percent(-nats)}, surprise ${(nats / Math.LN2).toFixed(1)} bits`;
+    };
+    spans.forEach((span, number) => span.addEventListener("mouseenter", () => look(number)));
+    moveByArrows(place, () => at, () => spans.length, look);
+    place.append(...spans);
     $("score-result").append(place, note);
     status.textContent = `${answer.bits_per_byte.toFixed(3)} bits per byte over ${answer.tokens.length} tokens`;
   } catch (error) { complain(status, error); }
@@ -295,12 +306,13 @@ async function refresh() {
   try {
     const { runs } = await (await ask("/api/live")).json();
     $("runs").replaceChildren(...runs.map((run) => {
-      const words = run.error ?? `step ${run.step.toLocaleString("en")}, last row ${run.age < 120 ? run.age.toFixed(0) + " s" : run.age < 7200 ? (run.age / 60).toFixed(0) + " min" : (run.age / 3600).toFixed(0) + " h"} ago${run.tokens_a_second ? `, ${Math.round(run.tokens_a_second).toLocaleString("en")} tokens a second` : ""}${run.steps_a_second ? `, ${run.steps_a_second.toPrecision(3)} steps a second` : ""}`;
+      const losses = [["loss", run.loss], ["held out", run.held_out]].filter(([, points]) => points?.length).map(([name, points]) => `, ${name} ${points.at(-1)[1].toFixed(3)}`).join("");
+      const words = run.error ?? `step ${run.step.toLocaleString("en")}${losses}, last row ${run.age < 120 ? run.age.toFixed(0) + " s" : run.age < 7200 ? (run.age / 60).toFixed(0) + " min" : (run.age / 3600).toFixed(0) + " h"} ago${run.tokens_a_second ? `, ${Math.round(run.tokens_a_second).toLocaleString("en")} tokens a second` : ""}${run.steps_a_second ? `, ${run.steps_a_second.toPrecision(3)} steps a second` : ""}`;
       const parts = [make("h3", { textContent: run.name }), make("p", { className: run.error ? "error" : "facts", textContent: words })];
       if (!run.error && run.loss.length + run.held_out.length) parts.push(curve(run));
       return make("div", { className: "run" }, ...parts);
     }));
-    if (!runs.length) $("runs").textContent = "No run here has rows.";
+    if (!runs.length) $("runs").textContent = "No run here has rows. seqloom watch FOLDER follows the trainings in a folder.";
   } catch (error) { $("runs").textContent = error.message; }
   timer = setTimeout(refresh, 2000);
 }
