@@ -24,6 +24,7 @@ COMMANDS = {
     "extrapolate": ["study", "extrapolate", "{run}", "--lengths", "4", "--data", "stories:3"],
     "question": ["study", "question", "me", "--pairs", "2", "--batches", "2"],
     "pictures": ["study", "pictures", "gru", "--source", "images:shapes:8:40", "--batches", "2"],
+    "figures": ["study", "figures", "gru", "--length", "4", "--figure", "gradients"],
     "numbers": ["study", "numbers", "gru", "--source", "numbers:sines", "--batches", "2"],
     "markov-gap": ["study", "markov-gap", "me", "--orders", "1", "--hidden", "0", "--batches", "2"],
     "agents": ["study", "agents", "he", "--data", "TMaze-10:random", "--episodes", "4", "--contexts", "2"],

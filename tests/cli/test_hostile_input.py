@@ -47,6 +47,7 @@ HEALTHY = {
     "maze": ["lstm", "--lengths", "10", "--out", "new"],
     "question": ["he", "--pairs", "2", "--out", "new"],
     "pictures": ["gru", "--source", "images:shapes:8:40", "--out", "new"],
+    "figures": ["gru", "--length", "4", "--figure", "gradients", "--out", "new"],
     "numbers": ["gru", "--source", "numbers:sines", "--out", "new"],
     "markov-gap": ["he", "--orders", "1", "--hidden", "0", "--out", "new"],
     "onnx": ["{run}", "new.onnx"],

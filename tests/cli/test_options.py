@@ -18,6 +18,7 @@ WORDS = {
     "study recall": ["study", "recall", "he", "--batches", "1"],
     "study question": ["study", "question", "he", "--pairs", "2", "--batches", "1"],
     "study pictures": ["study", "pictures", "gru", "--source", "images:shapes:8:40", "--batches", "1"],
+    "study figures": ["study", "figures", "gru", "--length", "4", "--figure", "gradients"],
     "study numbers": ["study", "numbers", "gru", "--source", "numbers:sines", "--batches", "1"],
     "study markov-gap": ["study", "markov-gap", "he", "--orders", "1", "--batches", "1"],
     "study paper": ["study", "paper", "fig8", "--scale", "tiny", "--source", "stories:300:0", "--only", "he"],

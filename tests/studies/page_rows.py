@@ -63,8 +63,14 @@ def painted(**changes: Any) -> dict[str, Any]:
     return row | ORIGIN | changes
 
 
+def point(**changes: Any) -> dict[str, Any]:
+    """A row of `seqloom study figures`."""
+    return {"figure": "features", "line": "positive, orthogonal", "x": 8.0, "y": 0.5, "failed": None} | ORIGIN | changes
+
+
 USUAL = {"agents": played, "maze": turned, "extrapolate": longer, "markov-gap": gap, "question": answered,
-         "numbers": predicted, "pictures": painted}  # fmt: skip
+         "numbers": predicted, "pictures": painted,
+         "figures": point}  # fmt: skip
 """what makes a row of each study"""
 
 

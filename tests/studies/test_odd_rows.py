@@ -18,6 +18,7 @@ NUMBERS = {
     "extrapolate": ("loss", "beyond"),
     "markov-gap": ("gap", "truth", "rate"),
     "question": ("lr", "accuracy", "chance"),
+    "figures": ("x", "y"),
     "numbers": ("lr", "held_out", "error", "best"),
     "pictures": ("bits",),
 }
@@ -27,6 +28,7 @@ COUNTS = {
     "extrapolate": ("context", "seed", "length"),
     "markov-gap": ("order", "context"),
     "question": ("seed", "batches", "parameters", "state_bytes"),
+    "figures": (),
     "numbers": ("seed", "context", "parameters"),
     "pictures": ("seed", "parameters", "multiplications", "pictures"),
 }
@@ -36,6 +38,7 @@ TEXTS = {
     "extrapolate": ("run", "mixer", "position", "text", "refused"),
     "markov-gap": ("model", "source"),
     "question": ("mixer",),
+    "figures": ("figure", "line"),
     "numbers": ("mixer", "source"),
     "pictures": ("mixer", "source"),
 }

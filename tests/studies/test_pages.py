@@ -22,6 +22,7 @@ NAMES = {
     "markov-gap": "markov_gap.html",
     "question": "question.html",
     "numbers": "numbers.html",
+    "figures": "figures.html",
     "pictures": "pictures.html",
 }
 

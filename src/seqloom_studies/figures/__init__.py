@@ -1,0 +1,1 @@
+"""Figures of the source texts that need no training."""
