@@ -42,18 +42,19 @@ def test_a_text_that_a_model_wrote_badly() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_drawn_pictures_depend_on_their_number_alone(kind: str) -> None:
-    drawn = draw_pictures(kind, 16, 3, 0, 40)
-    later = draw_pictures(kind, 16, 3, 10, 5)
+    size = 24 if kind == "pathfinder" else 16
+    drawn = draw_pictures(kind, size, 3, 0, 40)
+    later = draw_pictures(kind, size, 3, 10, 5)
     assert all(
         np.array_equal(a.picture, b.picture) and a.label == b.label for a, b in zip(drawn[10:15], later, strict=True)
     )
-    other = draw_pictures(kind, 16, 4, 0, 40)
+    other = draw_pictures(kind, size, 4, 0, 40)
     assert not any(np.array_equal(a.picture, b.picture) for a, b in zip(drawn, other, strict=True))
     numbers = np.stack([one.picture for one in drawn])
     assert set(np.unique(numbers)) <= set(range(0, 256, 17))
     assert numbers.max() - numbers.min() > 128
-    assert numbers.shape == (40, 16, 16, 3 if kind == "colors" else 1)
-    assert len({one.label for one in drawn}) >= 3
+    assert numbers.shape == (40, size, size, 3 if kind == "colors" else 1)
+    assert len({one.label for one in drawn}) >= 2
 
 
 def test_a_digit_looks_like_its_label() -> None:
@@ -77,6 +78,24 @@ def test_a_texture_goes_in_its_direction() -> None:
         }
         along = {"across": "across", "down": "down", "falling": "rising", "rising": "falling"}[one.label]
         assert min(changes, key=lambda name: changes[name]) == along
+
+
+def test_the_ends_of_a_path_are_marked() -> None:
+    """Two discs; following bright pixels from one of them, with gaps, leads to the other where they are joined."""
+    for one in draw_pictures("pathfinder", 32, 0, 0, 40):
+        bright = one.picture[..., 0] > 60
+        ends = np.argwhere(one.picture[..., 0] == 255)
+        first = ends[0]
+        other = ends[np.abs(ends - first).max(1) > 3]
+        assert len(other), "two marked ends"
+        reached = np.zeros_like(bright)
+        reached[tuple(first)] = True
+        for _ in range(64):
+            wide = np.zeros_like(reached)
+            for row, column in np.argwhere(reached):
+                wide[max(row - 2, 0) : row + 3, max(column - 2, 0) : column + 3] = True
+            reached = wide & bright
+        assert reached[tuple(other[0])] == (one.label == "joined")
 
 
 def test_documents_pairs_and_examples() -> None:
@@ -104,6 +123,7 @@ def test_documents_pairs_and_examples() -> None:
         ("images:digit", "did you mean 'digits'"),
         ("images:digits:7", "8 … 64 pixels a side, a multiple of 4, not 7"),
         ("images:digits:10", "a multiple of 4, not 10"),
+        ("images:pathfinder:16", "24 … 64 pixels a side"),
         ("images:digits:16:1", "from 2 to 1,000,000 pictures are drawn, not 1"),
         ("images:digits:x", "say images:digits[:SIZE[:COUNT[:SEED]]]"),
         ("images:digits:16:9:0:9", "say images:digits[:SIZE[:COUNT[:SEED]]]"),

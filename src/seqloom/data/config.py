@@ -20,7 +20,7 @@ class DataConfig(Config):
         min_length=1,
         description="a UTF-8 text file or JSON lines, a folder of them, a .parquet file, a folder of such or of "
         "datasets' save_to_disk (texts and JSON lines also as .gz, .xz, .zst), gutenberg-children, "
-        "stories[:COUNT[:SEED]], images:KIND[:SIZE[:COUNT[:SEED]]] (digits, shapes, textures, colors) or "
+        "stories[:COUNT[:SEED]], images:KIND[:SIZE[:COUNT[:SEED]]] (digits, shapes, textures, colors, pathfinder) or "
         "images:./FOLDER of PNG files, or markov:STATES:ORDER:SEED[:variable] or hmm:STATES:SYMBOLS:SEED, whose "
         "letters are the tokens; "
         "for training.objective.kind=pairs a .tsv file (source, tab, target) or "

@@ -1,6 +1,6 @@
 """Pictures as texts: a character for each pixel and channel, in one order.
 
-    images:KIND[:SIZE[:COUNT[:SEED]]][:blocks]       drawn here; KIND is digits, shapes, textures or colors
+    images:KIND[:SIZE[:COUNT[:SEED]]][:blocks]       drawn here; KIND is digits, shapes, textures, colors or pathfinder
     images:FOLDER[:blocks]                           PNG files of one size, with the extra `seqloom[images]`
 
     text = FRAME + characters of the numbers 0 … 255 of a picture                          FRAME says where it begins

@@ -4,6 +4,7 @@
     shapes      a filled circle, square or triangle in gray on gray; label: its name
     textures    waves in one of four directions, with noise; label: the direction
     colors      as shapes, in red, green and blue; label: its name
+    pathfinder  two dashed curves, and two marked ends; label: whether they are joined (`pathfinder`)
 
 A picture depends on (kind, size, seed, number) alone. Numbers are 0, 17, …, 255: sixteen levels.
 """
@@ -15,6 +16,7 @@ from typing import TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
+from seqloom.data.pictures.pathfinder import draw_paths
 from seqloom.data.pictures.text import Picture
 from seqloom.data.probes.draws import Draws
 
@@ -128,5 +130,6 @@ KINDS: dict[str, Callable[[Draws, int], tuple[Floats, list[str]]]] = {
     "shapes": _shapes,
     "textures": _textures,
     "colors": _colors,
+    "pathfinder": draw_paths,
 }
 """makes the values (N, H, W, C) from 0 to 1, and the labels, by the kind of picture"""

@@ -9,6 +9,7 @@ import numpy as np
 
 from seqloom.core.config import suggestion
 from seqloom.core.seeds import require_seed
+from seqloom.data.pictures import pathfinder
 from seqloom.data.pictures.draw import KINDS, LARGEST, SMALLEST, Drawn, draw_pictures
 from seqloom.data.pictures.text import BLOCKS, Order, Picture, place_pixels
 
@@ -67,9 +68,10 @@ def read_pictures(source: str) -> Pictures:
         )
     size, count, seed = (int(word) for word in (*words, *(str(SIZE), str(COUNT), "0")[len(words) :]))
     require_seed(seed)
-    if not SMALLEST <= size <= LARGEST or size % BLOCKS:
+    smallest = pathfinder.SMALLEST if kind == "pathfinder" else SMALLEST
+    if not smallest <= size <= LARGEST or size % BLOCKS:
         raise ValueError(
-            f"{source}: a picture has {SMALLEST} … {LARGEST} pixels a side, a multiple of {BLOCKS}, not {size}"
+            f"{source}: a picture has {smallest} … {LARGEST} pixels a side, a multiple of {BLOCKS}, not {size}"
         )
     if not 2 <= count <= MOST:
         raise ValueError(f"{source}: from 2 to {MOST:,} pictures are drawn, not {count:,}")
