@@ -1,5 +1,6 @@
 """ETC against its equations with dense masks, in float64; global tokens from layer to layer; dropped tokens."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from torch import Tensor
 
 from seqloom.mixers import mixer_config
+from seqloom.mixers.attention.etc import ETCConfig
 from seqloom.models.encoder import Encoder, EncoderConfig
 
 D, H = 8, 2
@@ -29,14 +31,16 @@ def draw(*shape: int, seed: int = 1) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def printed(mixer: Any, x: Tensor, g: Tensor, settings: dict[str, Any]) -> tuple[Tensor, Tensor]:
+def printed(
+    mixer: Any, x: Tensor, g: Tensor, settings: dict[str, Any], masks: dict[str, Tensor] | None = None
+) -> tuple[Tensor, Tensor]:
     """The equations for one row x (T, D), g (S, D): four matrices of scores, four masks and their labels, C = 10⁴."""
     T, S = len(x), len(g)
     radius, k, separate = settings["radius"], settings["distance"], settings.get("projections") == "separate"
     u = mixer.norm(g)
     i, s = torch.arange(T), torch.arange(S)
     own = i[:, None] // settings["segment"] == s  # (T, S)
-    masks = {
+    masks = masks or {
         "l2l": (i[:, None] - i).abs() <= radius,
         "l2g": torch.ones(T, S, dtype=torch.bool),
         "g2l": own.T if settings.get("hard") else torch.ones(S, T, dtype=torch.bool),
@@ -98,6 +102,38 @@ def test_it_is_the_papers_equations(name: str, T: int) -> None:
     by_hand = torch.autograd.grad((expected * dy).sum() + (wanted_after * dg).sum(), leaves)
     for one, other in zip(gradients, by_hand, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+
+
+class Paragraphs(ETCConfig):
+    """Tokens read their paragraph and its global token, which reads the paragraph and earlier global tokens."""
+
+    def masks(self, T: int) -> Callable[[Tensor, Tensor], Tensor]:
+        def visible_pairs(i: Tensor, j: Tensor) -> Tensor:
+            of_i, of_j = (torch.where(t < T, t // self.segment, t - T) for t in (i, j))
+            return torch.where((i >= T) & (j >= T), of_j <= of_i, of_i == of_j)
+
+        return visible_pairs
+
+
+def test_masks_of_a_users_own() -> None:
+    settings = {"heads": H, "radius": 4, "segment": 4, "distance": 2}
+    torch.manual_seed(0)
+    mixer: Any = Paragraphs(**settings).build(D, None, False, 0, 2).double()  # type: ignore[arg-type]
+    for parameter in mixer.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    x, g = draw(1, 10, D), draw(1, 3, D, seed=2)
+    paragraph, of_global = torch.arange(10) // 4, torch.arange(3)
+    own = paragraph[:, None] == of_global
+    masks = {
+        "l2l": paragraph[:, None] == paragraph,
+        "l2g": own,
+        "g2l": own.T,
+        "g2g": of_global <= of_global[:, None],
+    }
+    y, handed = mixer.forward_cross_layer(x, None, {"global_4": g})
+    expected_y, expected_g = printed(mixer, x[0], g[0], settings, masks)
+    torch.testing.assert_close(y[0], expected_y)
+    torch.testing.assert_close(handed["global_4"][0], expected_g)
 
 
 @torch.no_grad()

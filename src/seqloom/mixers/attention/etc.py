@@ -10,6 +10,8 @@ the segment of u. Queries of x and queries of u have tables p of their own. `pro
 are the same for all pairs of inputs (then a wide r is BERT's attention) or separate. g is handed from layer to layer;
 initially it is one learned vector, the same for every segment. The last layer, and a mixer alone, does not change it.
 
+For structured inputs the four masks are the user's: a kind of one's own derives from `ETCConfig` and overrides `masks`.
+
 Code: s is `segment`, r is `radius`, k is `distance`.
 
 Source: Ainslie et al., arXiv:2004.08483, section 3; one softmax for both inputs is `FusedGlobalLocalAttention` of the
@@ -188,7 +190,10 @@ class ETCConfig(MixerConfig):
         return 2 * self.distance + 3
 
     def masks(self, T: int) -> Callable[[Tensor, Tensor], Tensor]:
-        """The four masks as a pattern over times, of the T tokens of x and then of the global tokens."""
+        """The four masks as a pattern over times, of the T tokens of x and then of the global tokens.
+
+        Tokens of x farther apart than `radius` must stay hidden from each other; the price counts all others as seen.
+        """
 
         def visible_pairs(i: Tensor, j: Tensor) -> Tensor:
             local = (i - j).abs() <= self.radius
