@@ -39,7 +39,8 @@ RUNS = {
     "learned": (mixer("he"), *SHORT, "model.position=learned"),
     "rotary": (mixer("attention"), *SHORT, "model.position=rotary"),
     "second state": (mixer("rwkv"), *SHORT, "model.ffn.kind=channel_mix"),
-    "gates": (mixer("gru"), *SHORT, "model.residual=gru", "model.norm_place=both"),
+    "gates": (mixer("gru"), *SHORT, "model.residual=gru"),
+    "norms": (mixer("gru"), *SHORT, "model.norm_place=both"),
     "tied": (mixer("mamba2"), *SHORT, "model.tie=true"),
 }
 QUICK = ("constant", "packed")

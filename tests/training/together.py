@@ -32,7 +32,7 @@ def together(jobs: Sequence[Job], folder: Path, size: int = 2) -> list[list[str]
     for process in ranks:
         process.start()
     for process in ranks:
-        process.join(120)
+        process.join(300)
         assert process.exitcode == 0, f"a process ended with {process.exitcode}"
     return [[(folder / f"{number}-{rank}").read_text() for rank in range(size)] for number in range(len(jobs))]
 
@@ -63,7 +63,7 @@ def _run(folder: Path, changes: tuple[str, ...], only: dict[int, tuple[str, ...]
 
 
 def _work(jobs: Sequence[Job], folder: Path, rank: int, size: int, port: int, cache: str) -> None:
-    signal.alarm(120)
+    signal.alarm(300)
     torch.set_num_threads(1)
     here = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     os.environ.update({name: str(value) for name, value in here.items()})
