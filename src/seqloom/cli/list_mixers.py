@@ -6,7 +6,13 @@ import typer
 
 
 def list_mixers(
-    name: Annotated[str | None, typer.Argument(help="a mixer, to show it with all its details")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="a mixer, to show it in full; or a layer of flash-linear-attention, a family of transformers, an "
+            "attention option of x-transformers: what it is here"
+        ),
+    ] = None,
     family: Annotated[str | None, typer.Option(help="only this family, e.g. extractors or state_space")] = None,
     wide: Annotated[bool, typer.Option("--wide", help="add the traits and the names of the settings")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print everything as one JSON object")] = False,

@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from seqloom.cli.elsewhere import describe
 from seqloom.core.config import suggestion
 from seqloom.core.error_text import reason
 from seqloom.core.named_object import is_named_object
@@ -57,6 +58,11 @@ def mixer_settings(config: type[Any]) -> list[dict[str, Any]]:
     return [setting for setting in settings(config) if setting["name"] != "kind"]
 
 
+def unknown_mixer(kind: str, others: Iterable[str] = ()) -> str:
+    """An error about a name that is no mixer: what another package calls so is here, or a similar name."""
+    return f"unknown mixer {kind!r}; {describe(kind) or suggestion(kind, [*mixers(), *others])}"
+
+
 def setting_names(kind: str, others: Iterable[str] = ()) -> list[str]:
     """The settings of a mixer, or of a layer by its name `module:Class`.
 
@@ -69,7 +75,7 @@ def setting_names(kind: str, others: Iterable[str] = ()) -> list[str]:
     if kind not in mixers():
         load()
     if kind not in mixers():
-        raise ValueError(f"unknown mixer {kind!r}; {suggestion(kind, [*mixers(), *others])}")
+        raise ValueError(unknown_mixer(kind, others))
     return [setting["name"] for setting in mixers()[kind]["settings"]]
 
 

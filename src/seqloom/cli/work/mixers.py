@@ -4,7 +4,7 @@ import json
 from textwrap import wrap
 from typing import Any
 
-from seqloom.cli import registry
+from seqloom.cli import elsewhere, registry
 from seqloom.cli.work.settings import lines
 from seqloom.core.config import suggestion
 from seqloom.core.table import table
@@ -41,10 +41,16 @@ def format_mixers(family: str | None = None, *, wide: bool = False, as_json: boo
 
 
 def format_mixer(name: str, *, as_json: bool = False) -> str:
-    """One mixer: equation, settings, traits, price, source. ValueError for an unknown one, with a similar name."""
+    """One mixer: equation, settings, traits, price, source; or what a name of another package is here.
+
+    ValueError for a name that is unknown to all, with a similar one.
+    """
     if name not in registry.mixers():
         registry.load()
     mixers = registry.mixers()
+    found = [] if name in mixers else elsewhere.find_all(name)
+    if found:
+        return json.dumps([line._asdict() for line in found]) if as_json else "\n".join(map(str, found))
     if name not in mixers:
         raise ValueError(f"unknown mixer {name!r}; {suggestion(name, mixers)}")
     mixer = mixers[name]
