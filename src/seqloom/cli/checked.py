@@ -54,7 +54,7 @@ def require_mixer(values: dict[str, Any]) -> None:
         registry.load()
     further = registry.further()
     if not isinstance(kind, str) or kind not in further:
-        raise ValueError(registry.unknown_mixer(str(kind)))
+        raise ValueError(registry.unknown_mixer(kind))
     read(_mixer_class(kind, registry.mixer_settings(further[kind])), values)
 
 

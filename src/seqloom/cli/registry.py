@@ -58,9 +58,9 @@ def mixer_settings(config: type[Any]) -> list[dict[str, Any]]:
     return [setting for setting in settings(config) if setting["name"] != "kind"]
 
 
-def unknown_mixer(kind: str, others: Iterable[str] = ()) -> str:
+def unknown_mixer(kind: object, others: Iterable[str] = ()) -> str:
     """An error about a name that is no mixer: what another package calls so is here, or a similar name."""
-    return f"unknown mixer {kind!r}; {describe(kind) or suggestion(kind, [*mixers(), *others])}"
+    return f"unknown mixer {kind!r}; {describe(str(kind)) or suggestion(str(kind), [*mixers(), *others])}"
 
 
 def setting_names(kind: str, others: Iterable[str] = ()) -> list[str]:
