@@ -17,7 +17,10 @@ from seqloom.mixers import kinds
 from seqloom.models.decoder import Decoder
 from tests.kinds import CAUSAL
 
-NAMES = ["decoder", "distill", "generate", "list_mixers", "load", "mixer", "quantize", "save", "swap"]
+NAMES = [
+    *("compare", "decoder", "distill", "generate", "list_mixers", "load", "mixer", "quantize", "results", "save"),
+    "swap",
+]
 
 
 @pytest.fixture(scope="module")

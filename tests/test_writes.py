@@ -87,6 +87,7 @@ ALLOWED = {
     ("ops/native/store.py", "_put", "os.unlink"): NATIVE,
     ("ops/native/store.py", "save", "mkdir"): NATIVE,
     ("retrieval/search.py", "write_lists", "write_index"): "faiss writes into a file that `durable` opened",
+    ("report/figures.py", "write_figures", "mkdir"): "the folder of figures, which the user names",
     ("runs/checkpoint.py", "save", "copyfile"): CHECKPOINT,
     ("runs/checkpoint.py", "save", "copymode"): CHECKPOINT,
     ("runs/checkpoint.py", "new_step", "mkdir"): CHECKPOINT,

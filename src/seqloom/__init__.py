@@ -18,12 +18,24 @@ if TYPE_CHECKING:
     from seqloom.face import quantize as quantize
     from seqloom.face import save as save
     from seqloom.face import swap as swap
+    from seqloom.studies.comparison_rows import compare as compare
+    from seqloom.studies.comparison_rows import results as results
 
 __version__ = "0.1.0"
-__all__ = ["decoder", "distill", "generate", "list_mixers", "load", "mixer", "quantize", "save", "swap"]
+COMPARISONS = ("compare", "results")
+"""names that are above the face in the layers: they train and report"""
+# fmt: off
+__all__ = [
+    "compare", "decoder", "distill", "generate", "list_mixers", "load", "mixer", "quantize", "results", "save", "swap",
+]
+# fmt: on
 
 
 def __getattr__(name: str) -> Any:
+    if name in COMPARISONS:
+        from seqloom.studies import comparison_rows
+
+        return getattr(comparison_rows, name)
     if name in __all__:
         from seqloom import face
 

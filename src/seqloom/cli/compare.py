@@ -57,6 +57,7 @@ def compare(
     share: Share = False,
     cluster: Cluster = None,
     cluster_set: ClusterSet = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object in place of the table")] = False,
 ) -> int:
     """Trains mixers on identical batches, prints a table and writes a report; continues where it stopped.
 
@@ -88,4 +89,7 @@ def compare(
         probe_batches=probe_batches,
         again=again or [],
     )
-    return run_comparison(options, runs_folder, Workers(jobs, cluster, tuple(cluster_set or ()), share), planned=plan)
+    if as_json and plan:
+        raise ValueError("--plan has no rows: leave --json or --plan out")
+    workers = Workers(jobs, cluster, tuple(cluster_set or ()), share)
+    return run_comparison(options, runs_folder, workers, planned=plan, as_json=as_json)

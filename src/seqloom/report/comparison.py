@@ -3,10 +3,12 @@
 The classes follow comparison.json (format 2) name by name; `losses` and `held_out` of a run are of its metrics.jsonl.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from seqloom.core.config import suggestion
 from seqloom.report.charts.style import LineStyle, styles
 from seqloom.report.columns import LARGEST, AtLeastOne, Count, Number
 
@@ -169,6 +171,23 @@ class Comparison(_Part):
             sorted(contender.name for contender in self.contenders),
             {contender.name: contender.kind for contender in self.contenders},
         )
+
+    def rename(self, names: Mapping[str, str]) -> "Comparison":
+        """The comparison with other names of its models. ValueError for a model that is not here, or a name twice."""
+        known = {contender.name for contender in self.contenders}
+        unknown = next((name for name in names if name not in known), None)
+        if unknown is not None:
+            raise ValueError(f"--names: there is no model {unknown!r}; {suggestion(unknown, known)}")
+        new = {name: names.get(name, name) for name in known}
+        if len(set(new.values())) < len(new):
+            raise ValueError("--names gives two models one name")
+        contenders = [
+            contender.model_copy(
+                update={"name": new[contender.name], "matched_to": new.get(contender.matched_to or "")}
+            )
+            for contender in self.contenders
+        ]
+        return self.model_copy(update={"contenders": contenders, "baseline": new.get(self.baseline, self.baseline)})
 
     @property
     def damage(self) -> list[str]:

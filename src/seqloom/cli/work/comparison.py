@@ -3,6 +3,7 @@
 With --all, every mixer of the registry: those without room are listed under the table.
 """
 
+import json
 import shutil
 import sys
 from collections.abc import Sequence
@@ -17,7 +18,9 @@ from seqloom.core.statistics import could_settle
 from seqloom.core.table import table
 from seqloom.data.probes import PROBES
 from seqloom.report import page
+from seqloom.report.charts.draw import has_charts
 from seqloom.report.comparison import Comparison
+from seqloom.report.formats import summarize
 from seqloom.studies.all_mixers import all_mixers, fitting
 from seqloom.studies.candidates import parse_candidate
 from seqloom.studies.columns import COLUMNS
@@ -87,14 +90,25 @@ class Options:
         )
 
 
-def run_comparison(options: Options, out: Path, workers: Workers, *, planned: bool = False) -> int:
-    """Prints the table and writes the report; the exit code: of a signal if one stopped it, 2 where a cell failed."""
+def run_comparison(
+    options: Options, out: Path, workers: Workers, *, planned: bool = False, as_json: bool = False
+) -> int:
+    """Prints the table and writes the report; the exit code: of a signal if one stopped it, 2 where a cell failed.
+
+    With `as_json` it prints one JSON object in place of the table.
+    """
     study = options.study()
     results = run_or_plan(study.study, out, workers, planned=planned, again=options.again)
     if isinstance(results, int):
         return results
-    print("\n" + format_comparison(write(study, results, typed_command())))
-    print(f"\nthe report is {page.write(out)}")
+    comparison, report = write(study, results, typed_command()), page.write(out)
+    if as_json:
+        print(json.dumps({"out": str(out), "report": str(report), **summarize(comparison)}))
+        return 2 if results.failed else 0
+    print("\n" + format_comparison(comparison))
+    print(f"\nthe report is {report}")
+    if not has_charts():
+        print("its charts need an extra: pip install 'seqloom[report]', then seqloom report", out)
     return 2 if results.failed else 0
 
 

@@ -68,7 +68,11 @@ def curves(
         opacity=alt.value(1 if marks else 0), tooltip=tooltip(table, x, y)
     )
     layers.append(points.add_params(hover, pick))
-    layers += [_level(name, at, y, y_range, height) for name, at in levels]
+    outside = {True: 0, False: 0}  # names of levels below and above the axis, a line each
+    for name, at in levels:
+        below = at < y_range[0]
+        layers.append(_level(name, at, y, y_range, height, outside[below] * LINE))
+        outside[below] += not y_range[0] <= at <= y_range[1]
     layers += [_border(name, at, x, x_values) for name, at in borders]
     if len(styles) <= FEW:
         layers.append(_names(table, x, y, y_range, height, styles))
@@ -154,8 +158,11 @@ def _band(rows: alt.Chart, y: Axis, y_range: Range, models: int) -> alt.Chart:
     return ends.mark_area(clip=True).encode(opacity=opacity)
 
 
-def _level(name: str, value: float, y: Axis, y_range: Range, height: int) -> alt.LayerChart:
-    """A horizontal line with its name above its left end; for a line outside of the axis, its name and an arrow."""
+def _level(name: str, value: float, y: Axis, y_range: Range, height: int, room: int) -> alt.LayerChart:
+    """A horizontal line with its name above its left end; for a line outside of the axis, its name and an arrow.
+
+    `room` are the pixels at that end of the axis that other names have taken.
+    """
     base = alt.Chart(alt.InlineData(values=[{"y": value}]))
     text = base.mark_text(align="left", baseline="bottom", dx=4, dy=-3, color=MUTED, fontSize=SIZE - 1)
     outline = base.mark_text(align="left", baseline="bottom", dx=4, dy=-3, fontSize=SIZE - 1, color=PAPER, stroke=PAPER,
@@ -164,7 +171,8 @@ def _level(name: str, value: float, y: Axis, y_range: Range, height: int) -> alt
         line = base.mark_rule(color=MUTED, strokeDash=[2, 3]).encode(up("y", y, y_range))
         names = [layer.encode(up("y", y, y_range), x=alt.value(0), text=alt.value(name)) for layer in (outline, text)]
         return alt.LayerChart(layer=[line, *names])
-    below, edge = value < y_range[0], alt.value(height if value < y_range[0] else LINE)
+    below = value < y_range[0]
+    edge = alt.value(height - room if below else LINE + room)
     return alt.LayerChart(
         layer=[text.encode(x=alt.value(0), y=edge, text=alt.value(f"{'↓' if below else '↑'} {name} {value:.3g}"))]
     )
