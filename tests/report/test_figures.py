@@ -56,7 +56,7 @@ def test_a_figure_has_the_width_and_the_size_of_text(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("drawn_charts")
 def test_the_files(tmp_path: Path) -> None:
-    rows = read(making.comparison(tmp_path, seeds=1, steps=30)).rename({"attention-heads=8": "Attention"})
+    rows = read(making.comparison(tmp_path, seeds=1, steps=30)).with_names({"attention-heads=8": "Attention"})
     paths = write_figures(rows, tmp_path / "figures", Figures(("pdf", "svg", "png")))
     assert len({path.name for path in paths}) == len(paths)
     beginnings = {".pdf": b"%PDF", ".svg": b"<svg", ".png": b"\x89PNG"}
@@ -86,10 +86,10 @@ def test_widths_and_formats() -> None:
 
 def test_other_names(tmp_path: Path) -> None:
     rows = read(making.comparison(tmp_path, seeds=1, steps=30))
-    renamed = rows.rename({"attention-heads=8": "Attention", "she": "SHE"})
+    renamed = rows.with_names({"attention-heads=8": "Attention", "she": "SHE"})
     assert renamed.baseline == "Attention"
     assert {each.matched_to for each in renamed.contenders} == {None, "SHE"}
     with pytest.raises(ValueError, match="there is no model 'atention'"):
-        rows.rename({"atention": "A"})
+        rows.with_names({"atention": "A"})
     with pytest.raises(ValueError, match="two models one name"):
-        rows.rename({"she": "performer"})
+        rows.with_names({"she": "performer"})

@@ -19,7 +19,7 @@ def rows(tmp_path: Path) -> Comparison:
 
 
 def test_latex(rows: Comparison) -> None:
-    lines = format_table(rows.rename({"she": "S_1 & 5%"}), "latex").splitlines()
+    lines = format_table(rows.with_names({"she": "S_1 & 5%"}), "latex").splitlines()
     assert lines[0] == rf"\begin{{tabular}}{{l{'r' * len(rows.columns)}}}"
     assert [lines[1], lines[3], *lines[-2:]] == [r"\toprule", r"\midrule", r"\bottomrule", r"\end{tabular}"]
     body = lines[4:-2]

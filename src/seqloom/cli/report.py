@@ -48,7 +48,7 @@ def report(
     from seqloom.report.read import read
 
     sizes = Figures(require_formats(formats), parse_width(width), font)
-    rows = read(out).rename(dict(_name_pair(text) for text in names or []))
+    rows = read(out).with_names(dict(_name_pair(text) for text in names or []))
     if table is not None:
         print(format_table(rows, table))
     if figures is not None:

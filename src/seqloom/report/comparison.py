@@ -172,7 +172,7 @@ class Comparison(_Part):
             {contender.name: contender.kind for contender in self.contenders},
         )
 
-    def rename(self, names: Mapping[str, str]) -> "Comparison":
+    def with_names(self, names: Mapping[str, str]) -> "Comparison":
         """The comparison with other names of its models. ValueError for a model that is not here, or a name twice."""
         known = {contender.name for contender in self.contenders}
         unknown = next((name for name in names if name not in known), None)

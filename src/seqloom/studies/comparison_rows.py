@@ -86,11 +86,11 @@ class ComparisonRows(Sequence[dict[str, Any]]):
     ) -> list[Path]:
         """Writes every chart as a file of this width, with text of `font` points; returns the paths.
 
-        `names` are other names of models, as rename: `**{"attention-heads=4": "Attention"}`. ValueError for values that
+        `names` are other names of models, as `**{"attention-heads=4": "Attention"}`. ValueError for values that
         do not fit, and without the extra `report`.
         """
         sizes = Figures(require_formats(formats), parse_width(width), font)
-        return write_figures(self.comparison.rename(names), Path(folder), sizes)
+        return write_figures(self.comparison.with_names(names), Path(folder), sizes)
 
 
 def compare(
