@@ -17,17 +17,16 @@ from typing_extensions import override
 
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer, Traits
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.core.view import View, of_heads
 from seqloom.layers.linear import Linear
-from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.base import CachingMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.bucketing import Rule, attend, by_bucket, newest
 from seqloom.ops.bucketing.choices import make_choice
-from seqloom.ops.past import ring
-from seqloom.ops.past.cache import extend_cache, write_token
+from seqloom.ops.past.cache import past_and_new
 from seqloom.ops.past.pack import within
 
 PAST = Traits(causal="always", streams=True, state="grows")
@@ -101,7 +100,7 @@ class TextBuckets(SharedHeads, ChosenByText, ABC):
         return self.out(self.read_heads(q, v, time))
 
 
-class PastBuckets(SharedHeads, PackedMixer, ABC):
+class PastBuckets(SharedHeads, CachingMixer, ABC):
     """A token attends to the latest keys of its buckets. State: k, v and the buckets of all tokens, or of a context."""
 
     traits = PAST
@@ -123,37 +122,24 @@ class PastBuckets(SharedHeads, PackedMixer, ABC):
         return attend(q, self.keys(q), v, time, by_bucket(make_choice(lambda: self.buckets(q)), time), self.rule)
 
     @override
-    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
+    ) -> tuple[Stream, Entries]:
         q, v = self.project(x)
         T = x.shape[1]
-        now = torch.arange(T, device=x.device).expand(len(x), -1)
         if state is None:
-            return self.out(self.read_heads(q, v, now)), {}
-        size, length = state["k"].shape[2], length_of(state)
-        filled = ring.count_filled(size, length)
-        now = now + state["length"][:, None]
-        if lengths is not None:
-            now = torch.where(within(lengths, T), now, -1)
-        new = {"k": self.keys(q), "v": v, "buckets": make_choice(lambda: self.buckets(q)).transpose(2, 3)}
-        time = torch.cat([ring.times(size, state["length"])[:, :filled], now], 1)  # of the cached and the new tokens
-        k, v, buckets = (
-            torch.cat([state[name][:, :, :filled].to(tensor.dtype), tensor], 2) for name, tensor in new.items()
-        )
+            return self.out(self.read_heads(q, v, torch.arange(T, device=x.device).expand(len(x), -1))), {}
+        length = length_of(state)
+        own_buckets = make_choice(lambda: self.buckets(q)).transpose(2, 3)
+        new = {"k": self.keys(q), "v": v, "buckets": own_buckets}
+        past, entries = past_and_new(length, state, new, lengths, reuse)
+        k, v, buckets = past.values
+        if T == 1 and lengths is None:
+            y = newest(q, k, v, buckets, own_buckets, length.tokens, past.then, self.rule)
+            return self.out(y), entries
+        filled = k.shape[2] - T
+        now = past.now if lengths is None else torch.where(within(lengths, T), past.now, -1)
+        time = torch.cat([past.then[:, :filled], now], 1)
         q = pad(q, (0, 0, filled, 0))  # `attend` takes as many queries as keys: zeros, whose outputs are dropped
         y = attend(q, k, v, time, by_bucket(buckets.transpose(2, 3), time), self.rule)[:, :, filled:]
-        entries = {name: extend_cache(state[name], state["length"], tensor, lengths) for name, tensor in new.items()}
         return self.out(y), entries
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # The token is written into the cache first, so that the cache holds all keys.
-        q, v = self.project(x[:, None])
-        own_buckets = make_choice(lambda: self.buckets(q)).transpose(2, 3)  # (B, H, 1, R)
-        length, size = length_of(state), state["k"].shape[2]
-        new = {"k": self.keys(q), "v": v, "buckets": own_buckets}
-        entries = {name: write_token(state[name], length, tensor, reuse) for name, tensor in new.items()}
-        filled = ring.count_filled(size, length.after(1, 1))
-        then = ring.times(size, length.tokens + 1)[:, :filled]
-        k, v, buckets = (entries[name][:, :, :filled] for name in new)
-        y = newest(q, k.to(x.dtype), v.to(x.dtype), buckets, own_buckets, length.tokens, then, self.rule)
-        return self.out(y)[:, 0], entries

@@ -21,7 +21,7 @@ from seqloom.core.cost import Cost, Span, gate, rootnorm
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer
 from seqloom.core.position import Place, PositionConfig, QueriesKeysPosition, Relation, RelativePosition
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.layers.linear import Linear
 from seqloom.ops.attention import Bias
@@ -182,13 +182,13 @@ class Heads(Mixer, ABC):
         return self._by_head([project(x, w, b) for w, b in zip(weights, biases, strict=True)], tokens_before)
 
     def project_and_convolve(
-        self, x: Stream, state: State | None = None, lengths: Lengths | None = None
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None, reuse: bool = False
     ) -> tuple[tuple[Tensor, Tensor, Tensor], Entries]:
         """Queries, keys and values as in `project`, convolved if there is a convolution, and its last inputs."""
         tokens_before = state["length"] if state else None
         if self.taps is None:
             return self.project(x, tokens_before), {}
-        products, past = window.carry(self.w_qkv(x), self.taps, state, "past", lengths)
+        products, past = window.carry(self.w_qkv(x), self.taps, state, "past", lengths, reuse)
         return self._by_head(products.split(self.sizes, -1), tokens_before), past
 
     def _by_head(self, products: Sequence[Tensor], tokens_before: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -231,17 +231,10 @@ class Heads(Mixer, ABC):
         q = q if relation.query is None else q + relation.query.to(q.dtype)
         return q, {**changes, "score_change": relation.score_change, "value_change": relation.value_change}
 
-    def out(self, y: Tensor, x: Tensor) -> Tensor:
-        """The output for x (B, T, D) from the heads' outputs y (B, H, T, K); x may be tokens (B, D), where T is 1."""
-        y = y.transpose(1, 2).reshape(*x.shape[:-1], -1)
+    def out(self, y: Tensor, x: Stream) -> Stream:
+        """The output for x (B, T, D) from the heads' outputs y (B, H, T, K)."""
+        y = y.transpose(1, 2).flatten(2)
         out: Tensor = self.w_out(y if self.w_gate is None else y * torch.sigmoid(self.w_gate(x)))
-        return out
-
-    def out_of_token(self, y: Tensor, x: Token) -> Token:
-        """As `out`, for tokens x (B, D) and the heads' outputs y (B, H, 1, K)."""
-        y = y.flatten(1)
-        gate = self.w_gate
-        out: Tensor = self.w_out(y if gate is None else y * torch.sigmoid(gate(x)))
         return out
 
     @torch.no_grad()

@@ -19,7 +19,7 @@ from seqloom.core.layer import Layer
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.position import Place, QueriesKeysPosition
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View, of_heads
 from seqloom.mixers.bidirectional import BidirectionalMixer
@@ -31,6 +31,7 @@ from seqloom.ops.attention.patterns import Pattern, Union, Within
 from seqloom.ops.attention.plan import keys, terms
 from seqloom.ops.attention.reference import price
 from seqloom.ops.past import ring
+from seqloom.ops.past.cache import past_and_new
 
 EITHER = replace(TRAITS, causal="either")
 BIDIRECTIONAL = Traits(causal="never", streams=False, state="none")
@@ -104,26 +105,21 @@ class PatternAttention(CachedHeads):
             self.traits = replace(TRAITS, state="window")
 
     @override
-    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def mix(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
+    ) -> tuple[Stream, Entries]:
         q, k, v = self.project(x, state["length"] if state else None)
-        entries = self.read_on(state, k, v, lengths) if state else {}
-        if state is None or ring.count_filled(state["k"].shape[2], length_of(state)) == 0:
-            y = sparse.attend(q, k, v, self.patterns)
-        else:
-            y = self._attend(q, *self.with_past(state, k, v))
-        return self.out(y, x), entries
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        if state is None:
+            return self.out(sparse.attend(q, k, v, self.patterns), x), {}
         length = length_of(state)
-        q, entries = self.token(x, state, reuse)
-        if length.even and length.bound is not None:
+        past, entries = past_and_new(length, state, {"k": k, "v": v}, lengths, reuse)
+        if ring.count_filled(state["k"].shape[2], length) == 0:
+            y = sparse.attend(q, k, v, self.patterns)
+        elif past.all_before and length.bound is not None:
             y = self._token(q, entries["k"], entries["v"], length.bound)
         else:
-            k, v = self.in_use(entries, length, x.dtype)
-            then = ring.times(entries["k"].shape[2], length.tokens + 1)[:, : k.shape[2]]
-            y = self._attend(q, k, v, length.tokens[:, None], then)
-        return self.out_of_token(y, x), entries
+            y = self._attend(q, *past.values, past.now, past.then)
+        return self.out(y, x), entries
 
     @property
     @override

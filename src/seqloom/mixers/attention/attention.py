@@ -33,7 +33,7 @@ from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.position import Place
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View, of_heads
 from seqloom.mixers.bidirectional import BidirectionalMixer
@@ -54,6 +54,7 @@ from seqloom.ops.attention import (
 )
 from seqloom.ops.attention.drawing import by_heads
 from seqloom.ops.past import ring
+from seqloom.ops.past.cache import Past, past_and_new
 
 
 @final
@@ -79,33 +80,20 @@ class Attention(CachedHeads):
         return "attention" if self._covers else None
 
     @override
-    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        (q, k, v), past = self.project_and_convolve(x, state, lengths)
-        entries = {**self.read_on(state, k, v, lengths), **past} if state else {}
-        if state is None or ring.count_filled(state["k"].shape[2], length_of(state)) == 0:
-            y = self._whole(q, k, v)
-        else:
-            k, v, now, then = self.with_past(state, k, v)
-            q, scores = self.change_scores(q, k.shape[2] - 1)
-            y = attend(q, k, v, pattern=band_pattern(self.max_slots), query_time=now, key_time=then, **scores)
-        return self.out(y, x), entries
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+    def mix(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
+    ) -> tuple[Stream, Entries]:
+        (q, k, v), convolved = self.project_and_convolve(x, state, lengths, reuse)
+        if state is None:
+            return self.out(self._whole(q, k, v), x), {}
         length, keys, values = length_of(state), state["k"], state["v"]
-        (q, k, v), past = self.token_heads(x, state, reuse)
         if reuse and self.plain and cached.supports(q, k, v, keys, values):
             y = cached.attend(q, k, v, keys, values, length.tokens)
-            return self.out_of_token(y, x), {"k": keys, "v": values, **past}
-        entries = {**self.write_entries(state, k, v, reuse), **past}
-        k, v = self.in_use(entries, length, x.dtype)
-        if length.even and self.plain:  # every row attends to all positions in use, in any order
-            y = attend(q, k, v, pattern=everywhere)
-        else:
-            then = ring.times(entries["k"].shape[2], length.tokens + 1)[:, : k.shape[2]]
-            q, scores = self.change_scores(q, k.shape[2] - 1, alone=True)
-            y = attend(q, k, v, query_time=length.tokens[:, None], key_time=then, **scores)
-        return self.out_of_token(y, x), entries
+            return self.out(y, x), {"k": keys, "v": values, **convolved}
+        past, entries = past_and_new(length, state, {"k": k, "v": v}, lengths, reuse)
+        is_first = ring.count_filled(keys.shape[2], length) == 0
+        y = self._whole(q, k, v) if is_first else self._over_past(q, past)
+        return self.out(y, x), {**entries, **convolved}
 
     @override
     def plots(self, x: Stream) -> list[View]:
@@ -125,6 +113,14 @@ class Attention(CachedHeads):
             return sparse.attend(q, k, v, [patterns.local(self.max_slots)] * self.heads)
         q, scores = self.change_scores(q, self._reach(T) - 1)
         return attend(q, k, v, pattern=self._pattern(T), **scores)
+
+    def _over_past(self, q: Tensor, past: Past) -> Tensor:
+        """Attention of a piece's queries over the cached keys and its own."""
+        if past.all_before and self.plain:
+            return attend(q, *past.values, pattern=everywhere)
+        q, scores = self.change_scores(q, past.values[0].shape[2] - 1, alone=q.shape[2] == 1)
+        pattern = band_pattern(self.max_slots)
+        return attend(q, *past.values, pattern=pattern, query_time=past.now, key_time=past.then, **scores)
 
     def _reach(self, T: int) -> int:
         """The number of tokens that the last of T tokens attends to."""

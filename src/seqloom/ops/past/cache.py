@@ -43,6 +43,8 @@ class Past(NamedTuple):
     """the times of the new tokens"""
     then: Int[Tensor, "B C"]
     """the times of all, negative where a slot is empty"""
+    all_before: bool = False
+    """whether there is one new token and `values` are it and tokens before it, in any order, in every row"""
 
 
 def past_and_new(
@@ -64,7 +66,8 @@ def past_and_new(
         filled = ring.count_filled(size, length.after(1, 1))
         then = ring.times(size, length.tokens + 1)[:, :filled]
         values = tuple([entries[name][:, :, :filled].to(x.dtype) for name, x in new.items()])
-        return Past(values, length.tokens[:, None], then), entries
+        all_before = length.even and length.bound is not None
+        return Past(values, length.tokens[:, None], then, all_before), entries
     filled = ring.count_filled(size, length)
     now = length.tokens[:, None] + torch.arange(T, device=length.tokens.device)
     then = torch.cat([ring.times(size, length.tokens)[:, :filled], now], 1)
