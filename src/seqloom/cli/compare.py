@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import Cluster, ClusterSet, Jobs, Share, folder, out_folder
+from seqloom.cli.options import Again, Cluster, ClusterSet, Jobs, Planned, Share, folder, out_folder
 
 
 def compare(
@@ -46,13 +46,8 @@ def compare(
     ] = None,
     no_probes: Annotated[bool, typer.Option("--no-probes", help="with --all: train on no probe")] = False,
     probe_batches: Annotated[int, typer.Option(help="largest number of training batches of a probe")] = 1000,
-    again: Annotated[
-        list[str] | None,
-        typer.Option(help="repeat the cells of this mixer, as after a change of its code"),
-    ] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
-    ] = False,
+    again: Again = None,
+    plan: Planned = False,
     jobs: Jobs = 1,
     share: Share = False,
     cluster: Cluster = None,

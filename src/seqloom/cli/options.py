@@ -44,6 +44,20 @@ def folder(name: str | Path) -> Path:
     return Path(name)
 
 
+ModelsOut = Annotated[
+    Path | None,
+    typer.Option(help="the folder for the models; the same command continues there", parser=folder, metavar="PATH"),
+]
+RowsOut = Annotated[
+    Path,
+    typer.Option(help="the folder for the rows; the same command continues there", parser=folder, metavar="PATH"),
+]
+ModelChanges = Annotated[list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.dim=64")]
+Again = Annotated[list[str] | None, typer.Option(help="repeat the cells of this mixer, as after a change of its code")]
+Planned = Annotated[bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")]
+Batches = Annotated[int, typer.Option(help="training batches of each model", min=1, max=10**6)]
+
+
 def out_folder(out: Path | None, *, planned: bool) -> Path:
     """The folder of --out. A plan writes nothing, so that without --out it is that of a folder that does not exist.
 

@@ -1,11 +1,10 @@
 """`seqloom study agents`: models that learn from recorded episodes."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import Jobs, Share, folder, out_folder, sizes
+from seqloom.cli.options import Batches, Jobs, ModelChanges, ModelsOut, Planned, Share, out_folder, sizes
 from seqloom.cli.time_limit import time_limited
 
 MIXERS = ("attention", "he")
@@ -13,10 +12,7 @@ MIXERS = ("attention", "he")
 
 @time_limited
 def command(
-    out: Annotated[
-        Path | None,
-        typer.Option(help="the folder for the models; the same command continues there", parser=folder, metavar="PATH"),
-    ] = None,
+    out: ModelsOut = None,
     mixers: Annotated[
         list[str] | None, typer.Argument(help="KIND or KIND:NAME=VALUE,…; default: attention and he")
     ] = None,
@@ -30,14 +26,10 @@ def command(
     ] = "10,100",
     asked: Annotated[int, typer.Option(help="number of target returns, between the lowest and highest recorded")] = 6,
     played: Annotated[int, typer.Option(help="episodes played for each target return", min=1, max=10**4)] = 20,
-    batches: Annotated[int, typer.Option(help="training batches of each model", min=1, max=10**6)] = 300,
+    batches: Batches = 300,
     seeds: Annotated[int, typer.Option(help="models of each kind, with different initial weights and episodes")] = 1,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.dim=64")
-    ] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
-    ] = False,
+    change: ModelChanges = None,
+    plan: Planned = False,
     jobs: Jobs = 1,
     share: Share = False,
 ) -> int:

@@ -1,11 +1,10 @@
 """`seqloom study conversions`: attention of a teacher distilled into other mixers."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import TEXT, Jobs, Run, Share, folder
+from seqloom.cli.options import TEXT, Jobs, RowsOut, Run, Share
 from seqloom.cli.time_limit import time_limited
 
 
@@ -13,10 +12,7 @@ from seqloom.cli.time_limit import time_limited
 def command(
     run: Run,
     data: Annotated[str, typer.Option(help=f"the text to learn from: {TEXT}, stories")],
-    out: Annotated[
-        Path,
-        typer.Option(help="the folder for the rows; the same command continues there", parser=folder, metavar="PATH"),
-    ],
+    out: RowsOut,
     to: Annotated[
         str, typer.Option("--to", help="mixers in the place of attention, as gated_delta,he")
     ] = "gated_delta",

@@ -5,17 +5,14 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import Jobs, Share, folder, sizes
+from seqloom.cli.options import Jobs, RowsOut, Share, sizes
 from seqloom.cli.time_limit import time_limited
 
 
 @time_limited
 def command(
     runs: Annotated[list[Path], typer.Argument(help="folders of runs: the --out of their training", metavar="RUN...")],
-    out: Annotated[
-        Path,
-        typer.Option(help="the folder for the rows; the same command continues there", parser=folder, metavar="PATH"),
-    ],
+    out: RowsOut,
     lengths: Annotated[str, typer.Option(help="tokens of a window, e.g. 32,64,128")] = "32,64,128,256,512",
     data: Annotated[
         str | None, typer.Option(help="the text to score on; default: the held-out text of each run")

@@ -1,11 +1,10 @@
 """`seqloom study markov-gap`: models next to the true chain, as its order grows past their context."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import Jobs, Share, folder, out_folder, sizes
+from seqloom.cli.options import Jobs, ModelChanges, ModelsOut, Planned, Share, out_folder, sizes
 from seqloom.cli.time_limit import time_limited
 
 MODELS = ("attention:heads=4", "she", "he", "we", "me", "gru", "mamba", "linear")
@@ -16,10 +15,7 @@ MARKOV = ("ngram/kneser_ney", "ngram/context_tree", "ngram/hmm:states=16", "ngra
 
 @time_limited
 def command(
-    out: Annotated[
-        Path | None,
-        typer.Option(help="the folder for the models; the same command continues there", parser=folder, metavar="PATH"),
-    ] = None,
+    out: ModelsOut = None,
     models: Annotated[
         list[str] | None,
         typer.Argument(help="KIND, KIND:NAME=VALUE,… or a recipe; default: eight mixers and the Markov models"),
@@ -36,12 +32,8 @@ def command(
     ] = 2000,
     batch: Annotated[int, typer.Option(help="windows of a training batch", min=1, max=10**6)] = 128,
     seeds: Annotated[int, typer.Option(help="models of each kind, with different initial weights")] = 1,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.dim=64")
-    ] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
-    ] = False,
+    change: ModelChanges = None,
+    plan: Planned = False,
     jobs: Jobs = 1,
     share: Share = False,
 ) -> int:

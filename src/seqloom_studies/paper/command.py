@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import Cluster, ClusterSet, Jobs, folder
+from seqloom.cli.options import Cluster, ClusterSet, Jobs, Planned, folder
 from seqloom.cli.time_limit import time_limited
 
 
@@ -28,9 +28,7 @@ def command(
         str | None,
         typer.Option("--source", "--data", help="a text file, a folder, .jsonl, .parquet, gutenberg-children, stories"),
     ] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
-    ] = False,
+    plan: Planned = False,
     seeds: Annotated[int | None, typer.Option(help="runs of each model, with different weights and dropout")] = None,
     batches: Annotated[
         int | None, typer.Option(help="training batches of each run, in place of the scale's; may be raised later")

@@ -1,11 +1,10 @@
 """`seqloom study pictures`: the options."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import folder, out_folder
+from seqloom.cli.options import ModelsOut, Planned, out_folder
 from seqloom.cli.time_limit import time_limited
 
 MIXERS = (
@@ -19,10 +18,7 @@ MIXERS = (
 
 @time_limited
 def command(
-    out: Annotated[
-        Path | None,
-        typer.Option(help="the folder for the models; the same command continues there", parser=folder, metavar="PATH"),
-    ] = None,
+    out: ModelsOut = None,
     mixers: Annotated[
         list[str] | None, typer.Argument(help="KIND or KIND:NAME=VALUE,…; default: strided, a window, rectangles, all")
     ] = None,
@@ -34,9 +30,7 @@ def command(
     change: Annotated[
         list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.depth=6")
     ] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
-    ] = False,
+    plan: Planned = False,
     jobs: Annotated[int, typer.Option(help="models that train at once, each on a share of the cores")] = 1,
 ) -> int:
     """Measures how well models predict pictures, in bits per dimension, and shows what they draw."""

@@ -1,11 +1,10 @@
 """`seqloom study question`: the question before the text, or after it."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import folder, out_folder
+from seqloom.cli.options import ModelsOut, Planned, out_folder
 from seqloom.cli.time_limit import time_limited
 
 MIXERS = ("attention", "rwkv", "rwkv7", "gated_delta", "mamba2", "gru", "he")
@@ -14,10 +13,7 @@ MIXERS = ("attention", "rwkv", "rwkv7", "gated_delta", "mamba2", "gru", "he")
 
 @time_limited
 def command(
-    out: Annotated[
-        Path | None,
-        typer.Option(help="the folder for the models; the same command continues there", parser=folder, metavar="PATH"),
-    ] = None,
+    out: ModelsOut = None,
     mixers: Annotated[
         list[str] | None, typer.Argument(help="KIND or KIND:NAME=VALUE,…; default: attention and six others")
     ] = None,
@@ -33,9 +29,7 @@ def command(
     change: Annotated[
         list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.position=none")
     ] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
-    ] = False,
+    plan: Planned = False,
     jobs: Annotated[int, typer.Option(help="models that train at once, each on a share of the cores")] = 1,
 ) -> int:
     """Measures how often models find a value in a list when the question stands before the list, and after it."""

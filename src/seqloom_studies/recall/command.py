@@ -1,12 +1,11 @@
 """`seqloom study recall`: the options."""
 
 from itertools import groupby
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import Cluster, ClusterSet, Jobs, Share, folder, out_folder
+from seqloom.cli.options import Again, Cluster, ClusterSet, Jobs, ModelsOut, Planned, Share, out_folder
 from seqloom.cli.time_limit import time_limited
 
 Numbers = Annotated[list[int] | None, typer.Option("--dim", help="channels of the models; may be repeated (64)", min=1)]
@@ -19,10 +18,7 @@ Rates = Annotated[
 @time_limited
 def command(
     mixers: Annotated[list[str], typer.Argument(help="KIND or KIND:NAME=VALUE,…, e.g. mamba:state_dim=4")],
-    out: Annotated[
-        Path | None,
-        typer.Option(help="the folder for the models; the same command continues there", parser=folder, metavar="PATH"),
-    ] = None,
+    out: ModelsOut = None,
     probe: Annotated[
         list[str] | None,
         typer.Option(
@@ -50,13 +46,8 @@ def command(
     change: Annotated[
         list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.position=none")
     ] = None,
-    again: Annotated[
-        list[str] | None,
-        typer.Option(help="repeat the cells of this mixer, as after a change of its code"),
-    ] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
-    ] = False,
+    again: Again = None,
+    plan: Planned = False,
     jobs: Jobs = 1,
     share: Share = False,
     cluster: Cluster = None,
