@@ -40,7 +40,6 @@ ELSEWHERE = {
     "contract/test_numbers": "contracts/numbers",
     "contract/test_reading": "contracts/reading core/mixer mixers/base",
     "contract/test_rows": "core/rows",
-    "contract/test_transforms": "core/transforms",
     "contract/test_views": "core/view",
     "contracts/test_gradients": "contracts/readings",
     "contracts/test_promises": (

@@ -1,7 +1,8 @@
-"""Graph capture: marks constants, and says whether a graph is captured, without importing torch's compiler.
+"""What follows the operations that run here: graph capture, and torch.func's transforms. Imports no compiler.
 
-Two things are told apart: a graph of torch's compiler, for which ops choose other backends (`capturing`), and work that
-the host gives to the device without reading anything back (`reads_values`), as a CUDA graph of the same code needs.
+Three things are told apart: a graph of torch's compiler, for which ops choose other backends (`capturing`); work that
+the host gives to the device without reading anything back (`reads_values`), as a CUDA graph of the same code needs; and
+transforms (`is_transformed`).
 """
 
 from collections.abc import Callable, Iterator
@@ -10,6 +11,8 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import torch
+from torch._C import _functorch
+from torch.autograd import forward_ad
 
 F = TypeVar("F", bound=Callable[..., Any])
 _reads_values: ContextVar[bool] = ContextVar("seqloom_reads_values", default=True)
@@ -29,6 +32,16 @@ def constant(function: F) -> F:
 def capturing() -> bool:
     """Whether a graph is captured here. Rules and `fits` of backends ask this, never `torch.compiler.is_compiling`."""
     return torch.compiler.is_compiling() or _chosen_as_captured.get()
+
+
+@constant
+def is_transformed() -> bool:
+    """Whether a transform of torch.func or a level of forward-mode differentiation is active.
+
+    `vmap`, `grad`, `vjp`, `jvp`, `jacfwd`, `jacrev`, `linearize` and `torch.autograd.forward_ad` need torch's own
+    operations. Kernels have gradients alone, which these transforms do not call, and they would drop tangents.
+    """
+    return forward_ad._current_level >= 0 or _functorch.maybe_current_level() is not None
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, linear, softmax
-from seqloom.core.transforms import is_transformed
+from seqloom.core.graphs import is_transformed
 
 
 class FeatureMap(nn.Module, ABC):

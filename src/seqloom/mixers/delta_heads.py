@@ -33,8 +33,7 @@ from seqloom.layers.head_norm import HeadNorm
 from seqloom.layers.linear import Linear
 from seqloom.layers.short_convolution import ShortConvolution
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.delta_rule.gated import gated_delta
-from seqloom.ops.delta_rule.inputs import price as inputs_price
+from seqloom.ops.delta_rule.gated import gated_delta, input_price
 from seqloom.ops.delta_rule.reference import price as rule_price
 from seqloom.ops.fused.projection import convert_for_products
 from seqloom.ops.scan.selective_scan.initial_weights import initialize_steps_
@@ -172,7 +171,7 @@ class DeltaHeads(PackedMixer, ABC):
     @override
     def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         decays = self._decays
-        inputs = inputs_price(span.rows, self.heads, self.value_heads, self.K, decays)
+        inputs = input_price(span.rows, self.heads, self.value_heads, self.K, decays)
         rule = rule_price(span.rows, self.value_heads, self.K, self.V, self.decay)
         return *self.prices_before(span.rows), self.strength_price(span.rows), inputs, rule, self.norm, self.w_o
 

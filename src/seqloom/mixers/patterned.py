@@ -113,12 +113,13 @@ class PatternAttention(CachedHeads):
             return self.out(sparse.attend(q, k, v, self.patterns), x), {}
         length = length_of(state)
         past, entries = past_and_new(length, state, {"k": k, "v": v}, lengths, reuse)
+        past_k, past_v = past.values
         if ring.count_filled(state["k"].shape[2], length) == 0:
             y = sparse.attend(q, k, v, self.patterns)
         elif past.all_before and length.bound is not None:
             y = self._token(q, entries["k"], entries["v"], length.bound)
         else:
-            y = self._attend(q, *past.values, past.now, past.then)
+            y = self._attend(q, past_k, past_v, past.now, past.then)
         return self.out(y, x), entries
 
     @property

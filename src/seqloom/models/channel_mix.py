@@ -13,11 +13,12 @@ RWKV-4. Their W_r and W_v start at 0, ours as the model's others do. Seed 004 le
 its residuals (Eq. 23) are wrong.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, final
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate
@@ -30,13 +31,12 @@ from seqloom.models.ffn_sublayer import FFNSublayer
 from seqloom.ops.past import token_shift
 
 
-@final
-class ChannelMix(FFNSublayer):
-    """Channel mixing over `dim` channels, `width` wide inside (RWKV: 4 dim). State: the last token (B, D)."""
+class ShiftedFFN(FFNSublayer, ABC):
+    """A feed-forward net over `dim` channels, `width` wide, that also sees the token before. State: the last token."""
 
     traits = Traits(causal="always", streams=True, state="constant")
 
-    def __init__(self, dim: int, width: int, layer: int = 0, depth: int = 1) -> None:
+    def __init__(self, dim: int, width: int, layer: int, depth: int) -> None:
         super().__init__()
         if not 0 <= layer < depth:
             raise ValueError(f"there is no layer {layer} in {depth}: layers count from 0")
@@ -44,6 +44,28 @@ class ChannelMix(FFNSublayer):
         self.width = width
         self.layer = layer
         self.depth = depth
+
+    @property
+    @override
+    def state_spec(self) -> StateSpec:
+        return {"last": StateEntry((self.dim,))}
+
+    @override
+    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        earlier, last = token_shift.shift_tokens(x, state, lengths)
+        return self.mix_channels(x, earlier), last
+
+    @abstractmethod
+    def mix_channels(self, x: Stream, earlier: Stream) -> Stream:
+        """y (B, T, D), given x and the token before each."""
+
+
+@final
+class ChannelMix(ShiftedFFN):
+    """Channel mixing over `dim` channels, `width` wide inside (RWKV: 4 dim). State: the last token (B, D)."""
+
+    def __init__(self, dim: int, width: int, layer: int = 0, depth: int = 1) -> None:
+        super().__init__(dim, width, layer, depth)
         self.w_r, self.w_k = Linear(dim, dim, bias=False), Linear(dim, width, bias=False)
         self.w_v = Linear(width, dim, bias=False)
         self.mu_r, self.mu_k = (nn.Parameter(torch.empty(dim)) for _ in range(2))
@@ -67,16 +89,6 @@ class ChannelMix(FFNSublayer):
     def output_layer(self) -> Linear:
         return self.w_v  # a gate follows
 
-    @property
-    @override
-    def state_spec(self) -> StateSpec:
-        return {"last": StateEntry((self.dim,))}
-
-    @override
-    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        earlier, last = token_shift.shift_tokens(x, state, lengths)
-        return self._mix_channels(x, earlier), last
-
     @override
     def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         n = span.rows * self.dim
@@ -85,11 +97,11 @@ class ChannelMix(FFNSublayer):
         squared = Cost(mul=squares, other=squares, path=("multiplication",))
         return shift, self.w_k, squared, self.w_v, gate(n)
 
-    def _mix_channels(self, x: Tensor, earlier: Tensor) -> Tensor:
-        """y, given x and the token before each (B, T, D)."""
+    @override
+    def mix_channels(self, x: Stream, earlier: Stream) -> Stream:
         difference = x - earlier
         r = self.w_r(torch.addcmul(earlier, difference, self.mu_r))
         k = self.w_k(torch.addcmul(earlier, difference, self.mu_k))
         positive = torch.relu(k)
-        y: Tensor = torch.sigmoid(r) * self.w_v(positive * positive)
+        y: Stream = torch.sigmoid(r) * self.w_v(positive * positive)
         return y

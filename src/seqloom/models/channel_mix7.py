@@ -17,29 +17,17 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
-from seqloom.core.mixer import Traits
-from seqloom.core.shapes import Lengths, Stream
-from seqloom.core.state import Entries, State
-from seqloom.core.state_spec import StateEntry, StateSpec
+from seqloom.core.shapes import Stream
 from seqloom.layers.linear import Linear
-from seqloom.models.ffn_sublayer import FFNSublayer
-from seqloom.ops.past import token_shift
+from seqloom.models.channel_mix import ShiftedFFN
 
 
 @final
-class ChannelMix7(FFNSublayer):
+class ChannelMix7(ShiftedFFN):
     """Channel mixing over `dim` channels, `width` wide inside (RWKV-7: 4 dim). State: the last token (B, D)."""
 
-    traits = Traits(causal="always", streams=True, state="constant")
-
     def __init__(self, dim: int, width: int, layer: int = 0, depth: int = 1) -> None:
-        super().__init__()
-        if not 0 <= layer < depth:
-            raise ValueError(f"there is no layer {layer} in {depth}: layers count from 0")
-        self.dim = dim
-        self.width = width
-        self.layer = layer
-        self.depth = depth
+        super().__init__(dim, width, layer, depth)
         self.w_k, self.w_v = Linear(dim, width, bias=False), Linear(width, dim, bias=False)
         self.mu = nn.Parameter(torch.empty(dim))
         self.init()
@@ -56,16 +44,6 @@ class ChannelMix7(FFNSublayer):
         # Without weight decay: 0 is not neutral for μ.
         return [{"params": [self.w_k.weight, self.w_v.weight]}, {"params": [self.mu], "weight_decay": 0.0}]
 
-    @property
-    @override
-    def state_spec(self) -> StateSpec:
-        return {"last": StateEntry((self.dim,))}
-
-    @override
-    def mix(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        earlier, last = token_shift.shift_tokens(x, state, lengths)
-        return self._mix_channels(x, earlier), last
-
     @override
     def price_terms(self, span: Span) -> Iterable[Cost | nn.Module]:
         n = span.rows * self.dim
@@ -74,8 +52,8 @@ class ChannelMix7(FFNSublayer):
         squared = Cost(mul=squares, other=squares, path=("multiplication",))
         return shift, self.w_k, squared, self.w_v
 
-    def _mix_channels(self, x: Tensor, earlier: Tensor) -> Tensor:
-        """y, given x and the token before each, both (B, T, D) or (B, D)."""
+    @override
+    def mix_channels(self, x: Stream, earlier: Stream) -> Stream:
         k = torch.relu(self.w_k(torch.addcmul(x, earlier - x, self.mu)))
         y: Tensor = self.w_v(k * k)
         return y

@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.extras import Extras
+from seqloom.core.graphs import is_transformed
 from seqloom.core.rest import in_training
 from seqloom.core.shapes import Keep, Stream
-from seqloom.core.transforms import is_transformed
 from seqloom.mixers.cross_layer import CrossLayer
 from seqloom.models.block import Block
 from seqloom.models.loop import Layer, Loop

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 
 from torch import Tensor
 
-from seqloom.core.transforms import is_transformed
+from seqloom.core.graphs import is_transformed
 from seqloom.ops import backends
 
 CHANNELS = 32

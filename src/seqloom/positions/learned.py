@@ -5,6 +5,7 @@
 Source: the Extractor paper's Eq. 5; its factor √D is applied by the decoder, to the sum with the token's vector.
 """
 
+from abc import ABC
 from typing import ClassVar, Literal, final
 
 import torch
@@ -45,19 +46,14 @@ class LearnedPositions(EmbeddingPosition):
         )
 
 
-@register
-@final
-class LearnedConfig(PositionConfig):
-    """A learned vector for each position of the context, added to the token's."""
-
-    kind: Literal["learned"] = "learned"
-    place: ClassVar = "embedding"
+class LearnedTable(PositionConfig, ABC):
+    """A learned vector for each position of the context."""
 
     @override
     def build(
         self, width: int, context: int | None, heads: int = 1, kv_heads: int | None = None, causal: bool = True
     ) -> LearnedPositions:
-        """Raises ValueError without a context."""
+        """A table. Raises ValueError without a context."""
         if context is None:
             raise ValueError("learned positions need a context: the number of positions that they have vectors for")
         return LearnedPositions(context, width)
@@ -66,6 +62,15 @@ class LearnedConfig(PositionConfig):
     def longest(self, context: int) -> int:
         """The context."""
         return context
+
+
+@register
+@final
+class LearnedConfig(LearnedTable):
+    """A learned vector for each position of the context, added to the token's."""
+
+    kind: Literal["learned"] = "learned"
+    place: ClassVar = "embedding"
 
     @override
     def price(self, rows: int, dim: int, context: int) -> Cost:

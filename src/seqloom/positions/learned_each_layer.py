@@ -10,31 +10,17 @@ from typing import ClassVar, Literal, final
 from typing_extensions import override
 
 from seqloom.core.cost import Cost
-from seqloom.core.position import PositionConfig, register
-from seqloom.positions.learned import LearnedPositions
+from seqloom.core.position import register
+from seqloom.positions.learned import LearnedTable
 
 
 @register
 @final
-class LearnedEachLayerConfig(PositionConfig):
+class LearnedEachLayerConfig(LearnedTable):
     """A learned vector for each position of the context, in each layer, added to its input."""
 
     kind: Literal["learned_each_layer"] = "learned_each_layer"
     place: ClassVar = "layers"
-
-    @override
-    def build(
-        self, width: int, context: int | None, heads: int = 1, kv_heads: int | None = None, causal: bool = True
-    ) -> LearnedPositions:
-        """One layer's table. Raises ValueError without a context."""
-        if context is None:
-            raise ValueError("learned positions need a context: the number of positions that they have vectors for")
-        return LearnedPositions(context, width)
-
-    @override
-    def longest(self, context: int) -> int:
-        """The context."""
-        return context
 
     @override
     def price(self, rows: int, dim: int, context: int) -> Cost:

@@ -27,13 +27,13 @@ from torch.nn.functional import layer_norm, logsigmoid, silu
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate, layernorm
+from seqloom.core.graphs import is_transformed
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.state_spec import StateEntry, StateSpec
-from seqloom.core.transforms import is_transformed
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
 from seqloom.layers.short_convolution import ShortConvolution

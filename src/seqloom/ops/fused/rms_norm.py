@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from seqloom.core.transforms import is_transformed
+from seqloom.core.graphs import is_transformed
 
 
 def rms_norm(x: Tensor, sizes: Sequence[int], gain: Tensor | None = None, eps: float | None = None) -> Tensor:

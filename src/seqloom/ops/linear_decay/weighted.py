@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from seqloom.core.transforms import is_transformed
+from seqloom.core.graphs import is_transformed
 
 Run: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor | None, Tensor | None], tuple[Tensor, Tensor]]
 """the sum without weights: run(q, k, v, g, state) → y and S"""

@@ -7,8 +7,17 @@ declaration. Libraries are stored in the user's cache under a hash of source, he
 change of any of these makes a new library. It shares torch's OpenMP runtime. SEQLOOM_NATIVE=0 turns native code off.
 """
 
-from seqloom.ops.native.direct import alike, callable_directly, is_observed
-from seqloom.ops.native.entry import COMPLEX, WORD, NativeFunction, need, size, unavailable
+from seqloom.ops.native.entry import (
+    COMPLEX,
+    WORD,
+    NativeFunction,
+    alike,
+    callable_directly,
+    is_observed,
+    need,
+    size,
+    unavailable,
+)
 from seqloom.ops.native.loaded import count_compiled, forget, library, why, without_compiling
 from seqloom.ops.native.openmp import threads
 from seqloom.ops.native.signature import Argument, Signature

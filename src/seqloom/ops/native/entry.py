@@ -4,7 +4,8 @@
     TOKEN(k, y)                                     # token_float(B, D, k, y), or token_double
 
 The C function gets the declared sizes, then a pointer to each tensor, NULL for None. So it uses the sizes that its
-tensors were checked against.
+tensors were checked against. `callable_directly` says where it may be called without torch's operators, whose overhead
+exceeds the time of a token.
 """
 
 import ctypes
@@ -14,7 +15,9 @@ from typing import Any, final
 
 import torch
 from torch import Tensor
+from torch._C import _functorch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
 
 from seqloom.ops.native.loaded import expect, has_function, library, on_forget, why
 from seqloom.ops.native.signature import LARGEST, Argument, Signature
@@ -23,6 +26,7 @@ WORD = {torch.float32: "float", torch.float64: "double"}
 """the suffix of a function's name, by dtype"""
 COMPLEX = {**WORD, torch.complex64: "float", torch.complex128: "double"}
 """suffixes for functions that also take complex numbers, as pairs"""
+_PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def unavailable(backend: str, *sources: Path) -> dict[str, str]:
@@ -142,3 +146,39 @@ def _with_copies(tensors: tuple[Tensor | None, ...], copied: tuple[int, ...]) ->
         if (x := passed[index]) is not None:
             passed[index] = x.resolve_conj().resolve_neg().contiguous()
     return passed
+
+
+def alike(first: Tensor, *rest: Tensor, optional: tuple[Tensor | None, ...] = ()) -> bool:
+    """Whether all arguments are tensors of one dtype; those in `optional` may be None. It is fast."""
+    if not isinstance(first, Tensor):
+        return False
+    dtype = first.dtype
+    for other in rest:
+        if not isinstance(other, Tensor) or other.dtype != dtype:
+            return False
+    for tensor in optional:  # a loop, because a generator is slower
+        if tensor is not None and not (isinstance(tensor, Tensor) and tensor.dtype == dtype):
+            return False
+    return True
+
+
+def is_observed(x: Tensor) -> bool:
+    """Whether something observes the operators that run, so that C must not be called directly.
+
+    It is so where a graph is captured, x is not a plain tensor, or a mode or transform handles torch's operations.
+    """
+    return (
+        torch.compiler.is_compiling()
+        or type(x) not in _PLAIN
+        or torch._C._len_torch_dispatch_stack() > 0
+        or _functorch.maybe_current_level() is not None
+    )
+
+
+def callable_directly(x: Tensor, *rest: Tensor) -> bool:
+    """Whether C may be called directly with these tensors: of one dtype, not observed, and without gradients."""
+    if is_observed(x) or forward_ad._current_level >= 0 or not alike(x, *rest):
+        return False
+    if torch.is_grad_enabled():
+        return not (x.requires_grad or any(tensor.requires_grad for tensor in rest))
+    return True

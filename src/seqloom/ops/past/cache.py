@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from seqloom.core.graphs import is_transformed
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, Length, State, length_of
-from seqloom.core.transforms import is_transformed
 from seqloom.ops.past import ring
 
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from seqloom.core.transforms import is_transformed
+from seqloom.core.graphs import is_transformed
 
 Method: TypeAlias = Literal["bilinear", "zoh", "euler"]
 SMALL = 1.0

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seqloom.core.transforms import is_transformed
+from seqloom.core.graphs import is_transformed
 from seqloom.ops.lag_sum import lags
 from seqloom.ops.lag_sum.fft import points
 from seqloom.ops.state_space import krylov

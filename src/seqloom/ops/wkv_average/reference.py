@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from seqloom.core.cost import Cost, Span
-from seqloom.core.transforms import is_transformed
+from seqloom.core.graphs import is_transformed
 from seqloom.ops.wkv_average.averages import state_after
 
 

@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from seqloom.core.graphs import is_transformed
 from seqloom.core.state import Length
-from seqloom.core.transforms import is_transformed
 
 Compute = Callable[[int, int], Tensor]
 """(first, last) → the taps first … last - 1, (N, last - first, D)"""

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from seqloom.core.cost import Cost, Step, sigmoid
-from seqloom.core.transforms import is_transformed
+from seqloom.core.graphs import is_transformed
 
 STRONGEST = 8.0
 """c"""
