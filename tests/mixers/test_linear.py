@@ -5,7 +5,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.counting.count import count
 from seqloom.layers.feature_maps import Elu
 from seqloom.mixers import mixer_config
 from seqloom.mixers.linear.linear import LinearAttention
@@ -116,17 +115,6 @@ def test_the_state_is_float32_where_the_weights_are_bfloat16() -> None:
             _, state = mixer.step(x[:, 0], state, reuse=True)
         _, once = mixer.step(x[:, 0], mixer.start(1))
     torch.testing.assert_close(state["sum"], once["sum"] * 2003, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("heads", [1, 3])
-@pytest.mark.parametrize("T", [1, 7])
-def test_the_price_of_linear_is_the_count(heads: int, T: int) -> None:
-    mixer, x = build(heads), draw(1, T, D)
-    with use(linear_decay="reference"), torch.no_grad():
-        counted = count(lambda: mixer(x))
-    price = mixer.cost(T)
-    for name in ("mul", "add", "div", "exp", "other"):
-        assert getattr(price, name) == getattr(counted, name), name
 
 
 def test_heads_of_linear_that_do_not_divide_are_errors() -> None:

@@ -47,21 +47,6 @@ def draw(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("context", [None, 5])
-@pytest.mark.parametrize("reuse", [False, True])
-def test_pieces_and_steps_in_the_absorbed_form_are_the_whole(context: int | None, reuse: bool) -> None:
-    mixer, x = built(context), draw(2, 17, D)
-    whole = mixer(x)
-    y, state = mixer.extend(x[:, :3], mixer.start(2, capacity=2))
-    z, state = mixer.extend(x[:, 3:9], state)
-    parts = [y, z]
-    for t in range(9, 17):
-        y, state = mixer.step(x[:, t], state, reuse=reuse)
-        parts.append(y[:, None])
-    torch.testing.assert_close(torch.cat(parts, 1), whole, rtol=0, atol=1e-12)
-
-
-@torch.no_grad()
 def test_the_cache_is_the_small_vector_and_the_key() -> None:
     mixer = built()
     _, state = mixer.extend(draw(1, 7, D), mixer.start(1))

@@ -104,20 +104,6 @@ def test_every_backend_of_biased_average_has_the_gradients_of_the_reference(
 
 @pytest.mark.slow
 @every_fast
-def test_derivatives_of_biased_average_by_differences(backend: str, form: str) -> None:
-    *inputs, sums, peak = given(form, 9, 3, 0)
-    leaves = [x.requires_grad_() for x in (*inputs[:3], sums)]
-    with backends.use(biased_average=backend):
-
-        def read(k: Tensor, v: Tensor, bias: Tensor, sums: Tensor) -> Tensor:
-            return run(k, v, bias, *inputs[3:], sums, peak)
-
-        assert torch.autograd.gradcheck(read, leaves, fast_mode=True, atol=1e-8, rtol=1e-7)
-        assert torch.autograd.gradgradcheck(read, leaves, fast_mode=True, atol=1e-8, rtol=1e-7)
-
-
-@pytest.mark.slow
-@every_fast
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 2e-5), (torch.bfloat16, 1e-2)])
 @pytest.mark.parametrize("scale", first(1, [1e4, 100.0, 1.0]))
 def test_keys_of_any_size(backend: str, form: str, dtype: torch.dtype, bound: float, scale: float) -> None:

@@ -141,54 +141,6 @@ def test_gradients_of_the_outputs_alone(backend: str, shared: bool) -> None:
         torch.testing.assert_close(here, there, rtol=1e-10, atol=1e-11)
 
 
-@pytest.mark.slow
-@every_backend
-def test_derivatives_of_diagonal_states_by_differences(backend: str) -> None:
-    inputs = [each.requires_grad_() for each in (numbers(2, 6, D), *dynamics(False), pairs(2, D, N, seed=4))]
-
-    def read(u: Tensor, rates: Tensor, weights: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        return respond(u, given(rates, weights), state, lengths=torch.tensor([6, 5]))
-
-    with backends.use(diagonal_states=backend):
-        assert torch.autograd.gradcheck(read, inputs, fast_mode=True, atol=1e-8, rtol=1e-7)
-        assert torch.autograd.gradgradcheck(read, inputs, fast_mode=True, atol=1e-7, rtol=1e-6)
-
-
-@either
-@every_backend
-def test_any_cut_of_diagonal_states_and_any_other_backend_go_on(backend: str, shared: bool) -> None:
-    u, system = numbers(2, 11, D), given(*dynamics(shared))
-    with backends.use(diagonal_states="reference"):
-        expected, end = respond(u, system)
-    for other in BACKENDS:
-        for cut in (1, 4, 10):
-            with backends.use(diagonal_states=backend):
-                first, state = respond(u[:, :cut], system)
-            before = state.clone()
-            with backends.use(diagonal_states=other):
-                second, after = respond(u[:, cut:], system, state)
-            torch.testing.assert_close(torch.cat([first, second], 1), expected, rtol=0, atol=1e-12)
-            torch.testing.assert_close(after, end, rtol=0, atol=1e-12)
-            assert torch.equal(state, before)
-
-
-@either
-@every_backend
-def test_padding_on_the_right_does_not_count(backend: str, shared: bool) -> None:
-    """Not even NaN in it; and a row of no tokens keeps its state to the last bit."""
-    T, lengths = 9, torch.tensor([0, 1, 4, 7, 9])
-    u, system, state = numbers(5, T, D), given(*dynamics(shared)), pairs(5, D, N, seed=4)
-    padded = torch.where((torch.arange(T) < lengths[:, None])[:, :, None], u, torch.nan)
-    with backends.use(diagonal_states=backend):
-        y, after = respond(padded, system, state, lengths=lengths)
-        for row, length in enumerate(lengths.tolist()):
-            one = slice(row, row + 1)
-            alone, end = respond(u[one, :length], system, state[one])
-            torch.testing.assert_close(y[one, :length], alone, rtol=0, atol=1e-12)
-            torch.testing.assert_close(after[one], end, rtol=0, atol=1e-12)
-    assert torch.equal(after[0], state[0])
-
-
 def long_dynamics() -> tuple[Tensor, Tensor]:
     """As S4D begins: steps of 0.001 to 0.1, slow and fast, some of 128 rad a token; complex64."""
     step = torch.logspace(-3, -1, D, dtype=torch.float64)[:, None]

@@ -119,14 +119,6 @@ def test_what_is_read_under_autocast_is_not_rounded(cell: str) -> None:
         assert torch.equal(READ[cell](*inputs)[0], wanted)
 
 
-@pytest.mark.parametrize("cell", READ)
-def test_recurrence_of_no_rows_and_of_no_tokens(cell: str) -> None:
-    x, *rest = drawn(cell, 5)
-    y, *last = READ[cell](x[:, :0], *rest)
-    assert y.shape == (B, 0, N)
-    assert torch.equal(last[0], rest[-len(last)])
-
-
 def test_the_backend_of_recurrence_by_size() -> None:
     mkldnn = torch.backends.mkldnn.is_available()
     own = "native" if native.KERNEL.available() else "looped"

@@ -147,22 +147,6 @@ def test_every_backend_of_state_space_has_the_gradients_of_the_reference(
             torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.slow
-@every_backend
-@each_model
-def test_derivatives_of_state_space_by_differences(
-    backend: str, model: Callable[..., object], how: tuple[str, ...]
-) -> None:
-    leaves = [x.requires_grad_() for x in (draw(1, 5, D), *weights(model), begun(model, 1))]
-
-    def run(*leaves: Tensor) -> tuple[Tensor, Tensor]:
-        return model(leaves[0], lambda: leaves[1:-1], *how, leaves[-1])
-
-    with backends.use(state_space=backend, lag_sum="direct"):
-        assert torch.autograd.gradcheck(run, leaves, fast_mode=True, atol=1e-7, rtol=1e-6)
-        assert torch.autograd.gradgradcheck(run, leaves, fast_mode=True, atol=1e-6, rtol=1e-5)
-
-
 @pytest.mark.parametrize("T", [1, 2, 3, 7, 8, 31, 32, 33, 100, 257])
 def test_krylov_kernel_is_its_powers(T: int) -> None:
     A, C = draw(D, N, N) / 4, draw(D, M, N, seed=1)
