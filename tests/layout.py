@@ -154,7 +154,7 @@ ELSEWHERE = {
     "training/test_compiled": "training/compilable",
     "training/test_distilling": (
         "analysis/distill_plan cli/distill cli/work/distill evaluation/needed_attention face/distilling "
-        "models/stand_ins models/switched"
+        "models/stand_ins models/switched training/distillation"
     ),
     "training/test_distributed": "training/failures training/group",
     "training/test_extras": "core/extras",

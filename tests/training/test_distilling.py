@@ -11,7 +11,8 @@ from seqloom.cli import command
 from seqloom.evaluation.needed_attention import give_windows
 from seqloom.evaluation.scores import score
 from seqloom.models.stand_ins import attention_in_windows, mixers_of_zeros
-from seqloom.training.distilling import Distillation, distill, read_rows
+from seqloom.training.distillation import Distillation
+from seqloom.training.distilling import distill, read_rows
 from seqloom.training.preparation import with_text
 from seqloom.training.settings import resolve
 from seqloom.training.train import train

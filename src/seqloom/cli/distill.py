@@ -53,7 +53,7 @@ def distill(
     logits; last, every weight learns the text. Compared with the teacher, with the layers removed and with a window.
     """
     from seqloom.cli.work.distill import count_tokens, plan_distillation, read_training, show_rows
-    from seqloom.training.distilling import Distillation
+    from seqloom.training.distillation import Distillation
     from seqloom.training.distilling import distill as run_distillation
 
     asked = Distillation(

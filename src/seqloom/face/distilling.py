@@ -7,7 +7,8 @@ from seqloom.core.arguments import describe_value
 from seqloom.core.model import Model
 from seqloom.core.progress import Show, show_nothing
 from seqloom.face.models import load, save
-from seqloom.training.distilling import Distillation, Distilled
+from seqloom.training.distillation import Distillation
+from seqloom.training.distilling import Distilled
 from seqloom.training.distilling import distill as distill_folder
 
 

@@ -23,7 +23,8 @@ from seqloom.runs.code import Codes, codes
 from seqloom.runs.layout import find_run
 from seqloom.studies.results import Results
 from seqloom.studies.study import Cell, Row, Stopped, Study
-from seqloom.training.distilling import Distillation, distill
+from seqloom.training.distillation import Distillation
+from seqloom.training.distilling import distill
 
 LENGTH = 32_768
 """tokens after which state and operations are counted"""

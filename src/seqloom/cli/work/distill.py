@@ -9,7 +9,8 @@ from seqloom.core.table import table
 from seqloom.core.yaml_text import parse_yaml
 from seqloom.models.attention_layers import layers_to_replace
 from seqloom.models.swap import swapped_settings
-from seqloom.training.distilling import AUTO, SHARES, Distillation, Distilled
+from seqloom.training.distillation import AUTO, SHARES, Distillation
+from seqloom.training.distilling import Distilled
 
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 

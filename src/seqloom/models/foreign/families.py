@@ -4,11 +4,12 @@ A family that is not here is refused by its name, with the reason where `NOT_BUI
 """
 
 from seqloom.models.foreign.bert import bert
+from seqloom.models.foreign.delta_hybrids import olmo_hybrid, qwen3_next
 from seqloom.models.foreign.family import Family, Foreign
 from seqloom.models.foreign.fla import delta_net, gated_deltanet, gla, hgrn2, kda, retnet
 from seqloom.models.foreign.gemma import describe_gemma, describe_gemma2, gemma, gemma2
 from seqloom.models.foreign.gpt2 import describe_gpt2, describe_gpt_neox, gpt2, gpt_neox
-from seqloom.models.foreign.hybrids import bamba, olmo_hybrid, qwen3_next, recurrent_gemma
+from seqloom.models.foreign.hybrids import bamba, recurrent_gemma
 from seqloom.models.foreign.llama import (
     describe_llama,
     describe_mistral,
