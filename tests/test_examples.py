@@ -126,4 +126,5 @@ def test_the_tour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(cell.get("outputs") for cell in notebook.cells), "outputs are not committed"
     nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     printed = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", []))
-    assert "Once upon a time" in printed
+    assert "taps that change: 0" in printed
+    assert "four pairs read once: attention-heads=2 100%" in printed

@@ -53,6 +53,20 @@ def test_another_form_of_a_mixer_is_refused(runs: Path) -> None:
         models.find_models([runs])
 
 
+def test_the_demo_is_used_where_it_has_run_and_nothing_comes_with_seqloom(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "PACKED", tmp_path / "none")
+    monkeypatch.setattr(models, "DEMO", runs)
+    assert models.default_models().described == str(runs)
+    monkeypatch.setattr(models, "PACKED", runs)
+    assert models.default_models().described == "the models that come with seqloom"
+    monkeypatch.setattr(models, "PACKED", runs / "0-run")
+    monkeypatch.setattr(models, "DEMO", runs / "1-run")
+    monkeypatch.setattr(models, "train_models", lambda: three())
+    assert models.default_models() is three()
+
+
 @pytest.mark.slow
 def test_three_models_are_trained_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path / "cache"))

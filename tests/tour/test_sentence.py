@@ -2,7 +2,8 @@
 
 import pytest
 
-from seqloom.tour.sentence import LONGEST, find_place, other_words, read_sentence, words_of
+from seqloom.data.tokenizer import Tokenizer
+from seqloom.tour.sentence import LONGEST, TEXTS, default_text, find_place, other_words, read_sentence, words_of
 from tests.tour.making import TEXT, three
 
 
@@ -14,6 +15,11 @@ def test_at_most_twelve_tokens_are_kept() -> None:
     long = read_sentence(f"{TEXT} {TEXT}", None, model, tokenizer)
     assert len(long.ids) == LONGEST
     assert long.left_out == len(tokenizer.encode(f"{TEXT} {TEXT}")) - LONGEST > 0
+
+
+def test_the_text_whose_words_are_whole_tokens_is_taken() -> None:
+    assert default_text(three().tokenizer) == TEXTS[1]
+    assert default_text(Tokenizer.of_bytes()) in TEXTS
 
 
 def test_the_variants_differ_at_one_place() -> None:

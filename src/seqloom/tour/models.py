@@ -23,6 +23,8 @@ Kind: TypeAlias = Literal["attention", "he", "gated_delta"]
 KINDS: tuple[Kind, ...] = ("attention", "he", "gated_delta")
 MIXERS = {"attention": Attention, "he": Extractor, "gated_delta": GatedDelta}
 COMMAND = "seqloom compare attention he gated_delta --data books/ --out runs/compare"
+PACKED = Path(__file__).parents[1] / "play/models"
+"""models that are installed with seqloom, for `seqloom play`"""
 DEMO = Path("runs/demo/full")
 """the runs of `make demo`"""
 OUT = Path("runs/tour")
@@ -46,15 +48,10 @@ def find_models(folders: Sequence[Path]) -> Three:
 
     FileNotFoundError where a folder does not exist; ValueError where a kind is missing, or tokenizers differ.
     """
-    runs: dict[Kind, Path] = {}
-    for folder in folders:
-        if not folder.is_dir():
-            raise FileNotFoundError(f"{folder} does not exist: give folders of runs, or one with runs in it")
-        inside = [folder] if Run(folder).config.is_file() else []
-        for path in inside or sorted(config.parent for config in folder.rglob("config.json")):
-            kind = _kind_of(path)
-            if kind is not None:
-                runs.setdefault(kind, path)
+    absent = next((folder for folder in folders if not folder.is_dir()), None)
+    if absent is not None:
+        raise FileNotFoundError(f"{absent} does not exist: give folders of runs, or one with runs in it")
+    runs = _find_runs(folders)
     missing = [kind for kind in KINDS if kind not in runs]
     if missing:
         names = ", ".join(map(str, folders))
@@ -73,8 +70,24 @@ def train_models(out: Path = OUT, changes: Sequence[str] = ()) -> Three:
 
 
 def default_models() -> Three:
-    """Those of the demo where it has run, or else trained here."""
-    return find_models([DEMO]) if DEMO.is_dir() else train_models()
+    """Those that come with seqloom, or else those of the demo where it has run, or else trained here."""
+    for folder, described in ((PACKED, "the models that come with seqloom"), (DEMO, str(DEMO))):
+        runs = _find_runs([folder])
+        if len(runs) == len(KINDS):
+            return _load(runs, described)
+    return train_models()
+
+
+def _find_runs(folders: Sequence[Path]) -> dict[Kind, Path]:
+    """The first run of each kind in folders that are runs or have runs beneath them."""
+    runs: dict[Kind, Path] = {}
+    for folder in folders:
+        beneath = [folder] if Run(folder).config.is_file() else [path.parent for path in folder.rglob("config.json")]
+        for path in sorted(beneath):
+            kind = _kind_of(path)
+            if kind is not None:
+                runs.setdefault(kind, path)
+    return runs
 
 
 def _kind_of(folder: Path) -> Kind | None:

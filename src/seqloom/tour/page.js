@@ -6,7 +6,7 @@
   const at = (id) => document.getElementById(id);
   const state = { variant: 0, reader: variants[0].words.length - 1 };
   const now = () => variants[state.variant];
-  const name = (word) => `“${word.trim() || "…"}”`;
+  const name = (word) => `“${word.trim() || "␣"}”`;
   function nameAt(token) {  // with its position where the sentence has the word twice
     const words = now().words.map((word) => word.trim());
     return name(words[token]) + (words.indexOf(words[token]) !== words.lastIndexOf(words[token]) ? ` (token ${token + 1})` : "");
@@ -39,7 +39,7 @@
 
   function drawSentence() {
     at("sentence").replaceChildren(...now().words.map((word, token) => {
-      const button = element("button", word.trim() || word);
+      const button = element("button", word.trim() || "␣");
       button.setAttribute("aria-pressed", token === state.reader);
       button.classList.toggle("changes", token === place);
       button.classList.toggle("later", token > state.reader);

@@ -9,7 +9,11 @@ import torch
 from seqloom.core.model import Model
 from seqloom.data.tokenizer import Tokenizer
 
-TEXT = "The king gave the girl a gold ring and the king"
+TEXTS = (
+    "The king gave the girl a gold ring and the king",
+    "Once upon a time a shy boy named Otto lived by the river",
+)
+"""sentences of the tour, of which the one is taken whose words are whole tokens: of books, of the generated stories"""
 LONGEST, FEWEST = 12, 3
 """tokens of a sentence"""
 OTHERS = 12
@@ -50,6 +54,11 @@ def read_sentence(text: str, word: str | None, model: Model, tokenizer: Tokenize
     words = words_of(tokenizer, kept)
     place = find_place(words, word)
     return Sentence(kept, place, other_words(model, tokenizer, kept, place), len(ids) - len(kept))
+
+
+def default_text(tokenizer: Tokenizer) -> str:
+    """The text that takes the fewest tokens for its length."""
+    return min(TEXTS, key=lambda text: len(tokenizer.encode(text)) / len(text))
 
 
 def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
