@@ -7,14 +7,26 @@ make pages         writes them
 make docs          writes them and builds the site, which adds pictures and results (docs/making)
 """
 
-import re
-import sys
+import inspect
 from pathlib import Path
 
 import torch
 from pydantic.fields import FieldInfo
 
-from docs.making import api, choose, foreign, layers, log, readme, replication, results_page, systems, ten_minutes
+from docs.making import (
+    api,
+    choose,
+    equation,
+    foreign,
+    layers,
+    log,
+    readme,
+    replication,
+    results_page,
+    systems,
+    ten_minutes,
+)
+from docs.making.drawing import Drawing
 from docs.making.families import families
 from docs.making.prices import by_length
 from docs.making.template import render
@@ -22,11 +34,15 @@ from docs.making.use import use
 from seqloom.analysis.rounding import EPS
 from seqloom.cli import registry
 from seqloom.cli.work.mixers import LEGEND, drawing
+from seqloom.core.mixer import Mixer
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.mixers import kinds, mixer_config
+from seqloom.tour.content import CODE, source
 
 FOLDER = Path(__file__).parent / "mixers"
 DIM, CONTEXT = 128, 128
+SMALL = 16
+"""width and context of a mixer that is asked what it plots"""
 COUNTED = {
     "mul": "multiplications",
     "add": "additions",
@@ -69,8 +85,11 @@ def page(kind: str, config: type[MixerConfig]) -> str:
     return render(
         "mixer",
         kind=kind,
-        about=(config.__doc__ or "").strip(),
-        equation=fenced(sys.modules[config.__module__].__doc__ or "").strip(),
+        about=inspect.cleandoc(config.__doc__ or "").split("\n\n")[0],
+        parts=equation.parts(kind, config),
+        drawing=Drawing(mixer, _has_lags(mixer, mixer_config({"kind": kind})), CONTEXT),
+        code=code(kind, causal=causal),
+        family=_family(kind, config),
         use=use(kind, traits),
         settings=[(f"`{name}`", default(field), field.description) for name, field in fields],
         legend=LEGEND,
@@ -96,18 +115,39 @@ def default(field: FieldInfo) -> str:
     return f"`{value}`"
 
 
-def fenced(text: str) -> str:
-    """A docstring with its equations, which are indented, as blocks of code."""
-    return re.sub(
-        r"(?:^ {4,}.*\n?(?:\n(?= {4}))?)+", lambda block: f"```\n{block[0].rstrip()}\n```\n", text, flags=re.M
-    )
+def code(kind: str, *, causal: bool) -> str:
+    """A few lines of Python: the equation for one head where the tour has it, or else the use of the mixer."""
+    if kind in CODE:
+        return f"import torch\n\n{source(kind)}"
+    form = "" if causal else ", causal=False"
+    lines = [
+        f'mixer = seqloom.mixer("{kind}", dim={DIM}, context={CONTEXT}{form})',
+        "y = mixer(torch.randn(1, 32, 128))  # (B, T, D) → (B, T, D)",
+    ]
+    if causal:
+        lines.append("y, state = mixer.step(torch.randn(1, 128), mixer.start(batch=1))  # token by token")
+    return "\n".join(["import seqloom", "import torch", "", *lines])
+
+
+def _has_lags(mixer: Mixer, config: MixerConfig) -> bool:
+    """Whether a mixer that keeps a window has weights by lag, as what a small one of it plots says."""
+    if mixer.traits.state != "window":
+        return False
+    views = config.build(SMALL, SMALL, causal=True).plots(torch.zeros(1, SMALL, SMALL))
+    return any("lag" in view.axes for view in views)
+
+
+def _family(kind: str, config: type[MixerConfig]) -> str:
+    """Links to the other kinds of the same file; "" for a kind alone."""
+    others = [name for name, other in kinds().items() if other.__module__ == config.__module__ and name != kind]
+    return ", ".join(f"[`{name}`]({name}.md)" for name in others)
 
 
 if __name__ == "__main__":
+    texts = pages()
     FOLDER.mkdir(exist_ok=True)
     for old in FOLDER.glob("*.md"):
         old.unlink()
-    texts = pages()
     for name, text in texts.items():
         (FOLDER / name).write_text(text, encoding="utf-8")
     api.write()

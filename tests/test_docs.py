@@ -30,12 +30,6 @@ def test_every_mixer_has_its_page() -> None:
         assert result[name] == text, f"{name} is not of today: make pages"
 
 
-def test_equations_are_blocks() -> None:
-    assert pages.fenced("It is.\n\n    a = b\n    c = d\n\n    e = f\n\nSource: us.\n") == (
-        "It is.\n\n```\n    a = b\n    c = d\n\n    e = f\n```\n\nSource: us.\n"
-    )
-
-
 def test_every_mixer_is_in_one_family() -> None:
     listed = [kind for members in families().values() for kind in members]
     assert sorted(listed) == sorted(registry.read()["mixers"])

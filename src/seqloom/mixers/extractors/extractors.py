@@ -7,7 +7,8 @@
     SHE  1 group, adjusted             HE  D groups, W_in, adjusted       HE's extraction  D groups, W_in
     WE   D groups, adjusted            ME  one tap shared by all channels
 
-Bidirectional, the sum reaches as far ahead: k = -(L-1) … L-1, with 2L-1 taps.
+Taps beyond the context are zero, so that texts can have any length. Bidirectional, the sum reaches as far ahead: k =
+-(L-1) … L-1, with 2L-1 taps.
 
 `extractor` may divide e by the root of its number of terms, e_i ← e_i / √min(i, L) (`scale: rsqrt_position`), so that
 e has the same variance at every position.
@@ -16,7 +17,6 @@ e has the same variance at every position.
 with a feed-forward network, it is a neural language model of fixed order, which sees only the last L embeddings.
 
 `groups` between 1 and D is a spectrum from SHE to WE that the paper does not have: channels mix inside a group only.
-Taps beyond the context are zero, so that texts can have any length.
 
 Source: Chen, arXiv:2308.07661, Eq. 23-29 (SHE 23-25, HE 27, 28, 24, 25, WE 26, 24, 25, ME 29), HE's extraction section
 5.4. W_ext[k] is the paper's W_{k+1}. In a Decoder all weights are initialized as N(0, 0.01²) as in the paper; a mixer
@@ -180,7 +180,13 @@ class _ExtractorConfig(MixerConfig):
 
 @register
 class SHE(_ExtractorConfig):
-    """The super high-performance Extractor: a matrix for each lag."""
+    """The super high-performance Extractor: a matrix for each lag.
+
+        e_i = Σ_{k=0}^{L-1} x_{i-k} W_ext[k]
+        y = ((x W_adj) ∘ e) W_out
+
+    L is the context; W_out is optional.
+    """
 
     kind: Literal["she"] = "she"
     groups: int = Field(1, ge=1, description="groups of channels that mix: 1 is the paper's SHE, dim is WE")
@@ -190,7 +196,14 @@ class SHE(_ExtractorConfig):
 
 @register
 class HE(_ExtractorConfig):
-    """The higher-performance Extractor: an input projection, then a vector for each lag."""
+    """The higher-performance Extractor: an input projection, then a vector for each lag.
+
+        z = x W_in
+        e_i = Σ_{k=0}^{L-1} z_{i-k} ∘ W_ext[k]
+        y = ((x W_adj) ∘ e) W_out
+
+    L is the context; W_out is optional.
+    """
 
     kind: Literal["he"] = "he"
     out_proj: bool = OUT
@@ -199,7 +212,13 @@ class HE(_ExtractorConfig):
 
 @register
 class WE(_ExtractorConfig):
-    """The worthwhile Extractor: a vector for each lag."""
+    """The worthwhile Extractor: a vector for each lag.
+
+        e_i = Σ_{k=0}^{L-1} x_{i-k} ∘ W_ext[k]
+        y = ((x W_adj) ∘ e) W_out
+
+    L is the context; W_out is optional.
+    """
 
     kind: Literal["we"] = "we"
     out_proj: bool = OUT
@@ -207,7 +226,12 @@ class WE(_ExtractorConfig):
 
 @register
 class ME(_ExtractorConfig):
-    """The minimalist Extractor: one number for each lag, and nothing else."""
+    """The minimalist Extractor: one number for each lag, and nothing else.
+
+        y_i = Σ_{k=0}^{L-1} W_ext[k] x_{i-k}
+
+    L is the context.
+    """
 
     kind: Literal["me"] = "me"
     fixed: ClassVar = {"groups": "shared", "adjust": False, "out_proj": False}
@@ -215,7 +239,13 @@ class ME(_ExtractorConfig):
 
 @register
 class HEExtraction(_ExtractorConfig):
-    """The extraction part of HE alone, without adjustment and output projection."""
+    """The extraction part of HE alone, without adjustment and output projection.
+
+        z = x W_in
+        y_i = Σ_{k=0}^{L-1} z_{i-k} ∘ W_ext[k]
+
+    L is the context.
+    """
 
     kind: Literal["he_extraction"] = "he_extraction"
     fixed: ClassVar = {"in_proj": True, "adjust": False, "out_proj": False}
@@ -223,7 +253,14 @@ class HEExtraction(_ExtractorConfig):
 
 @register
 class AnyExtractor(_ExtractorConfig):
-    """Any member of the family: each factor of the equation is a setting."""
+    """Any member of the family: each factor of the equation is a setting.
+
+        z = x W_in
+        e_i = Σ_{k=0}^{L-1} z_{i-k} W_ext[k]
+        y = ((x W_adj) ∘ e) W_out
+
+    L is `lags`, or else the context.
+    """
 
     kind: Literal["extractor"] = "extractor"
     groups: int | Literal["shared"] = Field(
