@@ -14,6 +14,7 @@ from seqloom.core.model_config import weightless
 from seqloom.models.decoder import Decoder
 from seqloom.training.distributed import join_group, require_even
 from seqloom.training.group import Group
+from seqloom.training.memory import activations
 from seqloom.training.mesh import Mesh
 from seqloom.training.objectives.next_token import NextToken, PackedNextToken
 from seqloom.training.relay import Relay, receive, send
@@ -23,9 +24,10 @@ from seqloom.training.stretches import InStretches, require_stretches
 from tests.training.balancing import BalancedConfig
 from tests.training.running import mixer, tiny
 from tests.training.stepping import CONTEXT, decoder, descent, noise
+from tests.training.test_distributed import DOUBLE, balanced
 from tests.training.test_packed import documents
 from tests.training.test_sharding import STREAMS, assert_close, setting_of
-from tests.training.together import run, together
+from tests.training.together import run, steps, three_steps, together
 
 BASE = ("training.precision=float64", "model.dropout=0.1", "training.batches=3", "training.clip=0.5")
 SHORT = (*BASE, "training.accumulate=2", "model.depth=2", "model.context=15")
@@ -63,6 +65,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     jobs += [run(folder / "loose", *RUNS["constant"], "training.batches=2", sequence(2))]
     jobs += [run(folder / "loose", *RUNS["constant"])]
     jobs += [partial(unused, folder / "unused")]
+    jobs += [steps(folder / f"{model.__name__}.pt", model, DOUBLE, sequence(2)) for model in (balanced, frozen)]
     jobs += [partial(trace, folder / f"{kind} {context}", kind, context) for kind in SENT for context in (24, 48)]
     jobs += [run(folder / "apart", *RUNS["constant"], only={1: (sequence(2),)})]
     messages = together(jobs, folder / "messages")
@@ -112,6 +115,24 @@ def test_every_mixer_that_streams(tmp_path: Path, number: int, ranks: int) -> No
         assert_close(tmp_path / kind, tmp_path / f"{kind} alone")
 
 
+def frozen() -> Decoder:
+    """A model of which a layer in the middle alone learns."""
+    model = decoder("gated_delta", depth=3, dropout=0.0).double().requires_grad_(False)
+    model.layers[1].requires_grad_(True)
+    return model
+
+
+@pytest.mark.parametrize("model", [balanced, frozen])
+def test_extras_and_parameters_without_gradients(trained: Path, tmp_path: Path, model: Callable[[], Decoder]) -> None:
+    three_steps(tmp_path / "one", model, DOUBLE)
+    actual, expected = torch.load(trained / f"{model.__name__}.pt"), torch.load(tmp_path / "one")
+    assert actual["losses"] == pytest.approx(expected["losses"], abs=1e-12)
+    for name, value in expected["weights"].items():
+        torch.testing.assert_close(actual["weights"][name], value, rtol=0, atol=1e-11)
+    learned = sum(not torch.equal(value, model().state_dict()[name]) for name, value in actual["weights"].items())
+    assert learned > 2
+
+
 def unused(path: Path) -> None:
     """Rank 1 computes nothing from what it receives; rank 0 gets gradients of 0 and does not wait for ever."""
     with join_group(resolve("tiny", [sequence(2), "training.timeout=20"]).training) as group:
@@ -133,7 +154,7 @@ def test_a_rank_that_does_not_use_what_it_received_answers(trained: Path) -> Non
     assert torch.equal(torch.load(trained / "unused"), torch.zeros(4, dtype=torch.float64))
 
 
-SENT = ("gated_delta", "mamba2", "gru", "attention")
+SENT = ("gated_delta", "attention")
 DEPTH, PARTS = 2, 4
 FORWARD, BACKWARD = 1.0, 2.0
 
@@ -342,6 +363,17 @@ def test_a_model_of_another_kind_is_refused() -> None:
     config = resolve("tiny", [mixer("gru"), "model.kind=spalm"]).model
     with pytest.raises(ValueError, match=r"model\.kind=spalm is not read in stretches"):
         require_stretches(weightless(config))
+
+
+def test_they_hold_a_stretch_of_all_micro_batches() -> None:
+    def needed(*changes: str) -> int:
+        config = resolve("tiny", [mixer("gru"), "model.context=64", "training.batch=8", *changes])
+        return activations(config.model, config.training)
+
+    apart = needed("training.accumulate=4")
+    assert needed("training.accumulate=4", sequence(4)) == apart
+    assert needed(sequence(4)) == apart
+    assert needed("training.accumulate=4", "training.pieces=2") < apart < needed()
 
 
 def test_a_run_keeps_its_identity() -> None:

@@ -16,6 +16,7 @@ from seqloom.training.loop import Updates
 from seqloom.training.objectives.next_token import NextToken
 from seqloom.training.settings import resolve
 from seqloom.training.step import Learner
+from seqloom.training.stretches import InStretches
 from tests.training.running import tiny
 from tests.training.stepping import CONTEXT, descent, noise
 
@@ -52,6 +53,8 @@ def three_steps(path: Path, make: Callable[[], Any], *changes: str) -> None:
     model = make()
     learner = Learner(model, NextToken(noise(), CONTEXT, config.batch))
     with join_group(config) as group:
+        if config.sequence > 1:
+            learner.read_by(InStretches(model, group))
         update = Updates(learner, descent(model, 0.1), config, 0, group)
         losses = [update(step).loss for step in range(3)]
         if group.main:

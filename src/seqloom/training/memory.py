@@ -67,10 +67,11 @@ def activations(model: ModelConfig, training: "TrainConfig") -> int:
 
     Of that the stream before each sublayer, the hidden layer of what follows a mixer, and twice the logits of a chunk
     of tokens, or of all where the step is compiled; what mixers keep of their own is not counted. Reversible layers
-    hold as much at every depth.
+    hold as much at every depth. Processes that share rows hold their stretch of all micro-batches.
     """
     reach = model.reach if isinstance(model, LayeredConfig) else model.context
-    tokens = -(-training.batch // training.accumulate) * reach
+    rows = training.batch if training.sequence > 1 else -(-training.batch // training.accumulate)
+    tokens = rows * -(-reach // (training.pieces * training.sequence))
     logit_bytes = _width(training)
     stream_bytes = 2 if training.precision == "bf16" else logit_bytes
     ids = 8 * training.batch * (model.context + 1)
@@ -80,8 +81,8 @@ def activations(model: ModelConfig, training: "TrainConfig") -> int:
     per_token = sum(model.dim if ffn.is_none else 2 * model.dim + ffn.held_numbers for ffn in layers)
     if model.sublayers == "reversible":  # both streams, and the sublayer that the backward computes again
         per_token = 2 * model.dim + model.dim + max(ffn.held_numbers for ffn in layers)
-    together = tokens if training.compile else min(tokens, tokens_of_chunk(model.vocab))
-    return ids + tokens * stream_bytes * per_token + together * 2 * logit_bytes * model.vocab
+    with_logits = tokens if training.compile else min(tokens, tokens_of_chunk(model.vocab))
+    return ids + tokens * stream_bytes * per_token + with_logits * 2 * logit_bytes * model.vocab
 
 
 def _width(training: "TrainConfig | None") -> int:
