@@ -29,6 +29,7 @@ ELSEWHERE = {
     "cli/test_knn": "cli/work/retrieval",
     "cli/test_list_mixers": "cli/work/mixers",
     "cli/test_options": "studies/command",
+    "cli/test_plan": "cli/work/footprint",
     "cli/test_registry": "cli/described",
     "cli/test_runs": "cli/work/run_health",
     "cli/test_time_limit": "training/loop training/session",

@@ -15,7 +15,7 @@ from tests.cli.conftest import Seqloom
 NAMES = (
     *("list", "settings", "cost", "train", "generate", "evaluate", "data", "compare", "demo"),
     *("study", "swap", "report", "bench", "doctor", "knn", "export", "runs", "verify"),
-    *("distill", "play", "tour"),
+    *("distill", "play", "tour", "plan"),
 )
 """the commands and groups, of which 22 are the most that a reader looks through, in five panels"""
 

@@ -40,6 +40,7 @@ HEALTHY = {
     "exits": ["{run}", "--data", "stories:3", "--out", "new"],
     "extrapolate": ["{run}", "--lengths", "4", "--data", "stories:3", "--out", "new"],
     "generate": ["{run}", "Once"],
+    "plan": ["tiny"],
     "play": ["{run}", "--no-browser"],
     "watch": ["{run}", "--no-browser"],
     "gpu": ["--plan", "--out", "new"],

@@ -17,6 +17,7 @@ from seqloom.cli.export import export
 from seqloom.cli.generate import generate
 from seqloom.cli.knn import knn
 from seqloom.cli.list_mixers import list_mixers
+from seqloom.cli.plan import plan
 from seqloom.cli.play import play
 from seqloom.cli.report import report
 from seqloom.cli.runs import runs
@@ -66,7 +67,7 @@ Options = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Models": (time_limited(train), generate, play, evaluate, swap, time_limited(distill)),
-    "Comparisons": (time_limited(compare), bench, cost, verify),
+    "Comparisons": (time_limited(compare), bench, cost, plan, verify),
     "Information": (report, list_mixers, settings, runs, doctor),
     "More": (tour, demo),
 }

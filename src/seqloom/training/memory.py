@@ -72,8 +72,7 @@ def activations(model: ModelConfig, training: "TrainConfig") -> int:
     reach = model.reach if isinstance(model, LayeredConfig) else model.context
     rows = training.batch if training.sequence > 1 else -(-training.batch // training.accumulate)
     tokens = rows * -(-reach // (training.pieces * training.sequence))
-    logit_bytes = _width(training)
-    stream_bytes = 2 if training.precision == "bf16" else logit_bytes
+    stream_bytes = 2 if training.precision == "bf16" else _width(training)
     ids = 8 * training.batch * (model.context + 1)
     if not isinstance(model, LayeredConfig):
         return ids
@@ -81,8 +80,13 @@ def activations(model: ModelConfig, training: "TrainConfig") -> int:
     per_token = sum(model.dim if ffn.is_none else 2 * model.dim + ffn.held_numbers for ffn in layers)
     if model.sublayers == "reversible":  # both streams, and the sublayer that the backward computes again
         per_token = 2 * model.dim + model.dim + max(ffn.held_numbers for ffn in layers)
-    with_logits = tokens if training.compile else min(tokens, tokens_of_chunk(model.vocab))
-    return ids + tokens * stream_bytes * per_token + with_logits * 2 * logit_bytes * model.vocab
+    return ids + tokens * stream_bytes * per_token + logits(model, training, tokens)
+
+
+def logits(model: ModelConfig, training: "TrainConfig", tokens: int, device: str = "cpu") -> int:
+    """Bytes of the logits of so many tokens and of their gradients, as far as they are in memory together."""
+    together = tokens if training.compile else min(tokens, tokens_of_chunk(model.vocab, device))
+    return together * 2 * _width(training) * model.vocab
 
 
 def _width(training: "TrainConfig | None") -> int:

@@ -58,7 +58,7 @@ def divide(learner: Learner, config: TrainConfig, mesh: DeviceMesh) -> None:
     }
     if config.policy == "weights":
         settings["mp_policy"] = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-    for layer in _layers(learner):
+    for layer in layers(learner):
         fully_shard(layer, **settings)
     fully_shard(learner, **settings)
     register_fsdp_forward_method(learner, "call")
@@ -68,7 +68,7 @@ def divide(learner: Learner, config: TrainConfig, mesh: DeviceMesh) -> None:
             unit.set_force_sum_reduction_for_comms(True)  # gloo has no scaled sum
 
 
-def _layers(learner: nn.Module) -> Iterator[Block]:
+def layers(learner: nn.Module) -> Iterator[Block]:
     """The layers of a model, each once; a layer inside of another is a part of it."""
     inside: set[int] = set()
     for module in learner.modules():
