@@ -18,7 +18,6 @@ from seqloom.runs.metrics import Metrics
 from seqloom_studies.board.carried import SENTENCE
 from tests.play.conftest import save_model
 
-
 KINDS = ["attention", "gated_delta", "he", "rwkv7"]
 
 
