@@ -24,7 +24,7 @@ from typing_extensions import override
 from seqloom.core.model_config import weightless
 from seqloom.core.row_draws import RowDraws
 from seqloom.training.config import RunConfig
-from seqloom.training.step import Learner
+from seqloom.training.preparation import new_learner
 
 
 @final
@@ -98,7 +98,7 @@ def count_pass(config: RunConfig, rows: int, ranks: int = 1) -> PassBytes:
         for module in model.modules():
             if isinstance(module, RowDraws):
                 module.ranks = ranks
-        learner = Learner(model, objective, training.pieces)
+        learner = new_learner(model, objective, training)
         without_values = {
             name: fake.from_tensor(value) if isinstance(value, Tensor) else value for name, value in batch.items()
         }
