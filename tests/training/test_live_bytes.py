@@ -5,8 +5,8 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from seqloom.training.live_bytes import count_pass
+from seqloom.training.preparation import new_learner
 from seqloom.training.settings import resolve
-from seqloom.training.step import Learner
 from tests.training.running import mixer
 
 TEXT = ("data.source=stories", "data.vocab=600", "training.batch=4")
@@ -44,7 +44,7 @@ def test_a_pass_has_the_bytes_that_were_counted(name: str) -> None:
     model = config.model.build().train()
     if config.training.recompute == "layer":
         model.recompute_layers()
-    learner = Learner(model, objective, config.training.pieces)
+    learner = new_learner(model, objective, config.training)
     batch = objective.batch(0, 0, model)
     for _ in range(2):  # the first makes what is kept
         learner.zero_grad(set_to_none=True)
