@@ -13,7 +13,8 @@ from seqloom.studies.results import Results
 from seqloom.studies.runner import run
 from seqloom.studies.study import Cell
 from seqloom_studies.agents import page as agents_page
-from seqloom_studies.agents.study import ASKED, LATE, AgentCell, Agents, Reached, cloning
+from seqloom_studies.agents.cell import ASKED, LATE, AgentCell, Reached, cloning
+from seqloom_studies.agents.study import Agents
 from seqloom_studies.maze.study import Maze
 from tests.studies.page_rows import played
 
