@@ -51,7 +51,7 @@ class Drawing:
         return f"[{' '.join('■' * kept)}]".rjust(2 * TOKENS + 1)
 
     def _lags(self) -> str:
-        return f"… {' '.join(str(lag) for lag in reversed(range(9)))}".rjust(2 * TOKENS - 1)
+        return " ".join(str(lag) for lag in reversed(range(WINDOW))).rjust(2 * TOKENS - 1)
 
     def _size(self) -> str:
         return f"{self.numbers:,} numbers after {self.context} tokens (dim {self.dim})"

@@ -59,7 +59,7 @@ def test_what_is_kept_is_drawn_from_the_traits(kind: str, memory: str) -> None:
     drawing = Drawing(mixer, kind == "he", 8)
     lines = drawing.text.splitlines()
     assert memory in lines
-    assert ("lag          … 8 7 6 5 4 3 2 1 0" in lines) == (kind == "he")
+    assert ("lag                  5 4 3 2 1 0" in lines) == (kind == "he")
     assert lines[-1].strip() == f"{mixer.cost(8, per='token').state:,} numbers after 8 tokens (dim 16)"
     assert max(map(len, lines)) <= 45
 
