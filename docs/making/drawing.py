@@ -1,8 +1,10 @@
 """What a mixer keeps of the text before the token that reads, drawn in a few characters, from its traits.
 
-text     ○ ○ ○ ○ ○ ○ ○ ○ ○ ○ ○ ●
-memory               [■ ■ ■ ■ ■]
-lag         … 8 7 6 5 4 3 2 1 0
+    text     ○ ○ ○ ○ ○ ○ ○ ○ ○ ○ ○ ●   ● reads
+    memory              [■ ■ ■ ■ ■ ■]
+    lag                  5 4 3 2 1 0
+
+A window and its lags are drawn shorter than they are.
 """
 
 from typing import final
