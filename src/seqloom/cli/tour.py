@@ -10,8 +10,8 @@ def tour(
     folders: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="runs of attention, he and gated_delta, or folders with such runs; default: those of the demo, or "
-            "three small models that are trained now, in half a minute"
+            help="runs of attention, he and gated_delta, or folders with such runs; default: the "
+            "small models that come with seqloom"
         ),
     ] = None,
     text: Annotated[
