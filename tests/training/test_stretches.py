@@ -22,7 +22,7 @@ from seqloom.training.settings import resolve
 from seqloom.training.step import Learner, Step
 from seqloom.training.stretches import InStretches, require_stretches
 from tests.training.balancing import BalancedConfig
-from tests.training.running import mixer, tiny
+from tests.training.running import digests, mixer, tiny
 from tests.training.stepping import CONTEXT, decoder, descent, noise
 from tests.training.test_distributed import DOUBLE, balanced
 from tests.training.test_packed import documents
@@ -30,13 +30,13 @@ from tests.training.test_sharding import STREAMS, assert_close, setting_of
 from tests.training.together import run, steps, three_steps, together
 
 BASE = ("training.precision=float64", "model.dropout=0.1", "training.batches=3", "training.clip=0.5")
-SHORT = (*BASE, "training.accumulate=2", "model.depth=2", "model.context=15")
+SHORT = (*BASE, "training.accumulate=2", "model.depth=2", "model.context=17")
 PACKED = (*SHORT, "model.dropout=0.0", "data.packed=true")
 UNIVERSAL = ("model.kind=universal", "model.depth=3", mixer("attention"), *BASE)
 RUNS = {
     "constant": (mixer("gated_delta"), *SHORT),
     "packed": (mixer("attention"), *PACKED),
-    "packed, constant": (mixer("gated_delta"), *PACKED),
+    "packed, dropout": (mixer("gated_delta"), *SHORT, "data.packed=true"),
     "universal": UNIVERSAL,
     "learned": (mixer("he"), *SHORT, "model.position=learned"),
     "rotary": (mixer("attention"), *SHORT, "model.position=rotary"),
@@ -62,8 +62,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every quick job that takes two processes, in one pair of them."""
     folder = tmp_path_factory.mktemp("together")
     jobs = [run(folder / name, *RUNS[name], sequence(2)) for name in QUICK]
-    jobs += [run(folder / "loose", *RUNS["constant"], "training.batches=2", sequence(2))]
-    jobs += [run(folder / "loose", *RUNS["constant"])]
     jobs += [partial(unused, folder / "unused")]
     jobs += [steps(folder / f"{model.__name__}.pt", model, DOUBLE, sequence(2)) for model in (balanced, frozen)]
     jobs += [partial(trace, folder / f"{kind} {context}", kind, context) for kind in SENT for context in (24, 48)]
@@ -80,8 +78,14 @@ def test_losses_and_weights_are_those_of_one_process(trained: Path, tmp_path: Pa
     assert_close(trained / name, tmp_path)
 
 
-def test_a_run_goes_on_with_whole_rows(trained: Path) -> None:
-    assert_close(trained / "loose", trained / "constant")
+@pytest.mark.slow
+def test_a_run_goes_on_bit_for_bit_and_with_whole_rows(trained: Path, tmp_path: Path) -> None:
+    jobs = [run(tmp_path / name, *RUNS["constant"], "training.batches=2", sequence(2)) for name in ("cut", "loose")]
+    jobs += [run(tmp_path / "cut", *RUNS["constant"], sequence(2))]
+    assert together(jobs, tmp_path / "messages") == [["", ""]] * 3
+    assert digests(tmp_path / "cut") == digests(trained / "constant")
+    tiny(tmp_path / "loose", *RUNS["constant"], say=lambda line: None)
+    assert_close(tmp_path / "loose", trained / "constant")
 
 
 @pytest.mark.slow

@@ -114,6 +114,14 @@ class Group:
             return value
         return json.loads(self._read(f"{key}/0", patient))
 
+    def of_each(self, value: T) -> list[T]:
+        """The values, as plain JSON, of all ranks in their order."""
+        if self._store is None:
+            return [value]
+        key = self._key()
+        self._store.set(f"{key}/{self.rank}", json.dumps(value))
+        return [json.loads(self._read(f"{key}/{rank}")) for rank in range(self.size)]
+
     @contextmanager
     def main_first(self) -> Iterator[None]:
         """The block runs in rank 0, and then in the others, which report nothing of what they do again."""
@@ -129,9 +137,7 @@ class Group:
         """Raises ValueError, the same in each rank, where one has other facts than rank 0."""
         if self._store is None:
             return
-        key = self._key()
-        self._store.set(f"{key}/{self.rank}", json.dumps(_flat(facts)))
-        first, *others = (json.loads(self._read(f"{key}/{rank}")) for rank in range(self.size))
+        first, *others = self.of_each(_flat(facts))
         for rank, other in enumerate(others, 1):
             names = [name for name in {**first, **other} if first.get(name) != other.get(name)]
             if names:

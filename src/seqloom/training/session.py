@@ -119,8 +119,6 @@ class Session:
         """What must be equal in all processes that train one model, besides what makes the run."""
         settings = self.config.model_dump(mode="json", exclude={"data", "backends"})
         around = {**self.surroundings, "precision": self.training.precision}
-        if self.training.sequence > 1:
-            del around["backends"]  # another stretch may be longer, and choose others
         return {**settings, **around, "step": self.step, "weights": digest(self.learner)}
 
     def train(self, rows: Metrics | Unwritten, stop: Stop, advance: Advance) -> Iterator[None]:
@@ -197,7 +195,16 @@ class Session:
         with use(**self.backends):
             first = self._first_micro_batch(first_step(stages, number))
             self.surroundings = surroundings(self.learner, first, self.training)
+        self.surroundings["backends"] = self._backends_of_all(self.surroundings["backends"])
         self._throughput = Throughput(self.learner, first, self.training.precision, self.group.size)
+
+    def _backends_of_all(self, ran: dict[str, list[str]]) -> dict[str, list[str]]:
+        """The backends that ran in any process, where each has another stretch and may choose others."""
+        if self.training.sequence == 1:
+            return ran
+        stretches = self.group.of_each(ran)
+        ops = sorted({op for each in stretches for op in each})
+        return {op: sorted({name for each in stretches for name in each.get(op, [])}) for op in ops}
 
     def _apply(self, stage: Stage) -> None:
         """Sets the windows, the rows and the learning rate of a stage."""
