@@ -14,7 +14,6 @@ import torch
 import torch.distributed as dist
 
 from seqloom.runs import steps
-from seqloom.training import failures
 from tests.training.running import tiny
 
 LIMIT = 150.0
@@ -99,7 +98,6 @@ def _train(
 ) -> None:
     signal.alarm(int(LIMIT))  # a process that hangs ends by itself
     torch.set_num_threads(1)
-    failures.GRACE = 2.0
     os.environ["SEQLOOM_CACHE"] = cache
     if ranks > 1:
         here = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}

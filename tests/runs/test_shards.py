@@ -16,7 +16,7 @@ from torch.distributed.checkpoint.filesystem import FileSystem
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
-from seqloom.runs import checkpoint, shards
+from seqloom.runs import checkpoint, manifest, shards
 from seqloom.runs.checkpoint import Damaged
 from tests.runs.parts import NAMES, equal_bits, group_of_one, reseal, save_parts, without_values, write_part
 from tests.runs.saving import is_whole
@@ -206,6 +206,14 @@ def test_a_disk_that_is_full(tmp_path: Path, alone: dist.ProcessGroup, monkeypat
     with pytest.raises(OSError, match=message):
         write(tmp_path, 2, {"model": {"w": torch.ones(3)}}, alone)
     assert [path.name for path in tmp_path.iterdir()] == ["step_00000001"]
+
+
+def test_processes_without_a_common_folder(tmp_path: Path) -> None:
+    with pytest.raises(
+        OSError, match=f"{NAMES[1]}, which another process wrote, is not there: all need the same folder"
+    ):
+        manifest.seal(tmp_path, {NAMES[1]: {"sha256": "0", "size": 1}})
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_fault_of_our_own_is_not_hidden(

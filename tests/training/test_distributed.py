@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,18 @@ def test_the_rows_of_all_ranks_drop_what_one_process_drops(ranks: int) -> None:
 def test_torchs_own_dropout_is_shared_alike(ranks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     test_the_rows_of_all_ranks_drop_what_one_process_drops(ranks)
+
+
+def test_a_port_that_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        here = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        monkeypatch.setattr(os, "environ", {**os.environ, **here})
+        message = r"the 2 processes did not find each other \(.*port: \d+"
+        with pytest.raises(ValueError, match=message), join_group(resolve("tiny").training):
+            pass
 
 
 def test_one_process_sends_nothing() -> None:

@@ -41,9 +41,13 @@ class Damaged(ValueError):
 def seal(folder: Path, known: Mapping[str, Entry] | None = None) -> None:
     """Writes the manifest over all files that lie in `folder`; they must be on the disk already.
 
-    The entries of `known` files are taken as they are given: those who wrote them have read them.
+    The entries of `known` files are taken as they are given: those who wrote them have read them. OSError where one of
+    them does not lie here.
     """
     known = known or {}
+    for name in known:
+        if not (folder / name).exists():
+            raise OSError(errno.ENOENT, f"{name}, which another process wrote, is not there: all need the same folder")
     files = {path.name: known.get(path.name) or entry_of(path) for path in sorted(folder.iterdir())}
     write_new(folder / NAME, _seal_body({"files": files, "format": FORMAT}))
 
