@@ -54,6 +54,7 @@ ELSEWHERE = {
     "data/test_pairs": "data/paired",
     "data/test_pieces": "data/seams",
     "data/test_encoding": "data/encoder",
+    "data/test_prepare": "data/survey",
     "data/test_shards": "data/mapping",
     "data/test_tokenizer": "data/text_stream",
     "data/test_vectors": "cli/work/word_vectors training/vectors",

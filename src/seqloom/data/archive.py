@@ -27,7 +27,8 @@ from seqloom.data.authors import Division, Side
 from seqloom.data.config import DataConfig
 from seqloom.data.given_tokenizer import UNITS
 from seqloom.data.learned_tokenizer import digest
-from seqloom.data.prepare import Corpus, Survey
+from seqloom.data.prepare import Corpus
+from seqloom.data.survey import Survey
 from seqloom.data.text_file import TOKENS
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens, stored_checksum

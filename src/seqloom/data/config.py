@@ -1,6 +1,6 @@
 """Settings of the text of a run: its source, its tokenizer, and what is held out."""
 
-from typing import Any, ClassVar, Literal, final
+from typing import Annotated, Any, ClassVar, Literal, final
 
 from pydantic import Field, model_validator
 
@@ -10,6 +10,14 @@ from seqloom.data.wraps import Unwrap
 
 SMALLEST = 257
 """entries of the smallest vocabulary of byte pairs: 256 bytes and `<eos>`"""
+
+
+@final
+class WeightedSource(Config):
+    """One of several sources of a text."""
+
+    source: str = Field(min_length=1, description="what data.source may be")
+    weight: float = Field(gt=0, description="its share of the training windows, relative to the others' weights")
 
 
 @final
@@ -29,6 +37,12 @@ class DataConfig(Config):
         "training.objective.kind=actor_critic an environment to play, e.g. TMaze-30; for "
         "training.objective.kind=numbers a .csv, .parquet or .npy file of columns of numbers, or numbers:NAME[:SIZE] "
         "(adding, mackey-glass, sines, linear), e.g. numbers:linear:4",
+    )
+    sources: Annotated[tuple[WeightedSource, ...], Field(strict=False)] = Field(
+        (),
+        max_length=1000,
+        description="several sources in place of data.source, e.g. [{source: books/, weight: 0.7}, {source: web.jsonl, "
+        "weight: 0.3}]: each window is drawn from one of them by weight",
     )
     vocab: int | None = Field(
         5000,
@@ -109,8 +123,19 @@ class DataConfig(Config):
     passage: int = Field(64, ge=1, le=2**20, description="words of a passage, if data.labels is not `given`")
     later: ClassVar = (
         *("packed", "tokenizer", "column", "division", "disjoint", "labels", "passage", "folds", "fold"),
-        *("separator", "workers"),
+        *("separator", "workers", "sources"),
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_sources(cls, values: Any) -> Any:
+        """Where there are several sources, `source` is their names."""
+        sources = values.get("sources") if isinstance(values, dict) else None
+        if not sources or not isinstance(sources, list | tuple):
+            return values
+        kinds = [each.model_dump() if isinstance(each, WeightedSource) else each for each in sources]
+        names = [each.get("source") for each in kinds if isinstance(each, dict)]
+        return {**values, "source": " + ".join(map(str, names))}
 
     @model_validator(mode="before")
     @classmethod
@@ -137,6 +162,12 @@ class DataConfig(Config):
             raise ValueError("fold needs data.folds, the number of folds")
         if self.fold is not None and self.folds is not None and self.fold >= self.folds:
             raise ValueError(f"fold must be one of 0 to {self.folds - 1}, not {self.fold}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_sources(self) -> "DataConfig":
+        if self.sources and self.division == "authors":
+            raise ValueError("division=authors divides one source: leave data.sources out")
         return self
 
     @model_validator(mode="after")

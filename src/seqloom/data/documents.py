@@ -3,9 +3,10 @@
 `unwrap` joins the hard-wrapped lines of a document.
 """
 
+import itertools
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self, final
@@ -86,6 +87,15 @@ class Documents:
             self.rows,
             characters=self._characters,
         )
+
+
+def join_documents(parts: Sequence[Documents], source: str) -> Documents:
+    """The documents of several sources, one after the other; of one it is its own."""
+    if len(parts) == 1:
+        return parts[0]
+    characters = sum(part.characters for part in parts)
+    rows = sum(part.rows for part in parts)
+    return Documents(source, lambda: itertools.chain.from_iterable(parts), rows, characters=characters)
 
 
 def format_counts(skipped: Mapping[str, int]) -> str:

@@ -20,8 +20,9 @@ from seqloom.data.documents import Document, Documents
 from seqloom.data.given_tokenizer import Unit
 from seqloom.data.labels import Example, Task, from_file, from_passages, require_fit, require_known
 from seqloom.data.learned_tokenizer import digest, learned_tokenizer, training_settings
-from seqloom.data.prepare import Corpus, encode_documents, mapped_tokens, survey_documents
+from seqloom.data.prepare import Corpus, encode_documents, mapped_tokens
 from seqloom.data.split import hold_out
+from seqloom.data.survey import survey_documents
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens
 

@@ -18,7 +18,8 @@ from seqloom.data.documents import Document, Documents
 from seqloom.data.given_tokenizer import Unit
 from seqloom.data.learned_tokenizer import digest, learned_tokenizer, training_settings
 from seqloom.data.pairs import Pair, read_pairs
-from seqloom.data.prepare import Corpus, encode_documents, mapped_tokens, survey_documents
+from seqloom.data.prepare import Corpus, encode_documents, mapped_tokens
+from seqloom.data.survey import survey_documents
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens
 

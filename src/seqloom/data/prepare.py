@@ -7,11 +7,8 @@ a second call with the same text and settings only opens it.
 """
 
 import functools
-import hashlib
-import heapq
-import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, final
@@ -19,41 +16,23 @@ from typing import Literal, final
 import numpy as np
 import numpy.typing as npt
 
-from seqloom.core.progress import progress
 from seqloom.data import cache as cached
 from seqloom.data import shards
 from seqloom.data.authors import PARTS, Division, divide
+from seqloom.data.config import WeightedSource
 from seqloom.data.corpora import chain_of, read
-from seqloom.data.documents import Document, Documents, format_counts
+from seqloom.data.documents import Document, Documents, format_counts, join_documents
 from seqloom.data.encoding import document_ids
 from seqloom.data.given_tokenizer import Unit
 from seqloom.data.learned_tokenizer import digest, learned_tokenizer, training_settings
 from seqloom.data.split import hold_out
+from seqloom.data.survey import Survey, join_surveys, survey_documents
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens, id_type
 from seqloom.data.vectors import Vectors
-from seqloom.data.wraps import Unwrap, change_of, is_wrapped
+from seqloom.data.wraps import Unwrap, change_of
 
 _FORMAT = 1  # increase it when the way from text to ids changes, so that old files are not reused
-_LONGEST = 5
-"""how many of the longest documents a survey names"""
-
-
-@final
-@dataclass(frozen=True)
-class Survey:
-    """Counts of the first pass over a source; `identity` is that of `Corpus`."""
-
-    identity: str
-    documents: int
-    bytes: int
-    """UTF-8 bytes of all texts before any change"""
-    longest: tuple[tuple[str, int], ...]
-    """names and bytes of the longest documents, at most five"""
-    skipped: dict[str, int]
-    """counts of what was left out, by reason"""
-    joined: int | None = None
-    """documents of hard-wrapped prose, whose lines are joined, if that was decided document by document"""
 
 
 @final
@@ -82,7 +61,7 @@ class Corpus:
 
 
 def prepare(
-    source: str | Path,
+    source: str | Path | Sequence[WeightedSource],
     *,
     vocab: int | None = None,
     context: int,
@@ -101,6 +80,9 @@ def prepare(
 ) -> Corpus:
     """Reads `source` (see `corpora.read`) and returns its tokens, from the cache if they were built before.
 
+    Of several sources the text is that of all, one after the other; each has a held-out part, and training reads them
+    by weight (module `mixture`), which is not part of the identity.
+
     The tokenizer is the given one, or one that is trained on the text, with tokens of `unit` and at most `vocab`
     entries (characters without a `vocab`: all of the text). The text of a Markov chain has a tokenizer with a token for
     each letter. `division` says how the held-out part is chosen: by documents and `seed` (module `split`), or by author
@@ -113,7 +95,10 @@ def prepare(
     """
     # the context is not part of the identity: it changes how the ids are read, not the ids
     settings: dict[str, object] = {"format": _FORMAT, "held_out": held_out, "seed": seed, "unwrap": unwrap}
-    chain = chain_of(source) if tokenizer is None else None
+    weighted = [] if isinstance(source, str | Path) else list(source)
+    names = [each.source for each in weighted] or [str(source)]
+    source = " + ".join(names)
+    chain = chain_of(source) if tokenizer is None and not weighted else None
     if chain is not None:
         if unit == "words":
             raise ValueError(f"{source}: the letters of the chain are its tokens: leave the tokenizer out")
@@ -123,21 +108,23 @@ def prepare(
         settings["tokenizer"] = digest(tokenizer)
     else:
         settings |= training_settings(vocab, unit)
-    documents = read(source, column=column, separator=separator, cache=cache)
-    author_division = divide(documents, Path(source), held_out, folds, fold) if division == "authors" else None
+    texts = [read(name, column=column, separator=separator, cache=cache) for name in names]
+    author_division = divide(texts[0], Path(source), held_out, folds, fold) if division == "authors" else None
     if author_division is not None:
         del settings["seed"]
         settings["parts"] = author_division.parts.hex()
-    survey = survey_documents(documents, settings)
+    survey = join_surveys([survey_documents(documents, settings) for documents in texts])
     folder = cached.folder(cache) / "corpora" / survey.identity
 
     @functools.cache
+    def sides_of_each() -> list[tuple[Documents, ...]]:
+        if author_division is not None:
+            return [tuple(author_division.side(texts[0], name) for name in PARTS)]
+        return [hold_out(documents, held_out, seed) for documents in texts]
+
+    @functools.cache
     def sides() -> tuple[Documents, ...]:
-        parts: tuple[Documents, ...] = (
-            hold_out(documents, held_out, seed)
-            if author_division is None
-            else tuple(author_division.side(documents, name) for name in PARTS)
-        )
+        parts = tuple(join_documents(side, source) for side in zip(*sides_of_each(), strict=True))
         change = change_of(unwrap)
         return parts if change is None else tuple(part.map_texts(change) for part in parts)
 
@@ -148,6 +135,9 @@ def prepare(
     # the name has the tokenizer's hash, so that ids are never read with another tokenizer than the one that made them
     tokenizer_digest = digest(tokenizer)[:16]
     train = mapped_tokens(folder / f"train-{tokenizer_digest}", lambda: sides()[0], tokenizer, workers)
+    if weighted:
+        counts_and_weights = zip(sides_of_each(), weighted, strict=True)
+        train = replace(train, sources=tuple((sides[0].rows, each.weight) for sides, each in counts_and_weights))
     held_out_tokens = mapped_tokens(folder / f"held-{tokenizer_digest}", lambda: sides()[1], tokenizer, workers)
     test = (
         None
@@ -180,28 +170,6 @@ def encode_documents(documents: Iterable[Document], tokenizer: Tokenizer, *, unw
     ids = np.concatenate([ids for ids, _ in rows])
     sizes = np.array([size for _, size in rows], np.int64)
     return Tokens(ids, starts, sizes, unknown=tokenizer.unknown)
-
-
-def survey_documents(documents: Documents, settings: dict[str, object]) -> Survey:
-    """Makes the first pass over a source; `settings` are those that shape its ids, and part of its identity."""
-    hashed = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-    count = total = joined = 0
-    decides = settings.get("unwrap") == "auto"
-    longest: list[tuple[int, int, str]] = []  # a heap of (bytes, -number, name), so that ties go to the earlier one
-    with progress("reading", documents.rows, f"{documents.unit}s") as advance:
-        for document in documents:
-            raw = document.text.encode()
-            hashed.update(len(raw).to_bytes(8, "little"))
-            hashed.update(raw)
-            count += 1
-            total += len(raw)
-            joined += decides and is_wrapped(document.text)
-            heapq.heappush(longest, (len(raw), -count, document.name))
-            if len(longest) > _LONGEST:
-                heapq.heappop(longest)
-            advance()
-    names = tuple((name, size) for size, _, name in sorted(longest, reverse=True))
-    return Survey(hashed.hexdigest(), count, total, names, dict(documents.skipped), joined if decides else None)
 
 
 def mapped_tokens(folder: Path, documents: Callable[[], Documents], tokenizer: Tokenizer, workers: int = 0) -> Tokens:

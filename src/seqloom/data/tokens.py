@@ -9,6 +9,7 @@ called `<eos>` here whatever its name and id: document k is ids[starts[k] : star
 
 import hashlib
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, final
@@ -48,6 +49,8 @@ class Tokens:
     texts: int = 1
     unknown: int | None = None
     """the id of the unknown token, if the tokenizer has one"""
+    sources: tuple[tuple[int, float], ...] = ()
+    """of several sources, the documents of each and its weight; documents are in the order of sources"""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -71,6 +74,15 @@ class Tokens:
     def ends(self) -> npt.NDArray[np.int64]:
         """(documents,) int64: the index after the `<eos>` of each document."""
         return np.append(self.starts[1:], np.int64(len(self.ids)))
+
+    def by_source(self) -> "Iterator[Tokens]":
+        """The tokens of each source."""
+        first = 0
+        for documents, _ in self.sources:
+            chosen = slice(first, first + documents)
+            begin, end = self.starts[first], self.ends[first + documents - 1]
+            yield Tokens(self.ids[begin:end], self.starts[chosen] - begin, self.sizes[chosen], unknown=self.unknown)
+            first += documents
 
     def save(self, path: str | Path) -> None:
         """Writes the file, completely or not at all."""

@@ -62,7 +62,11 @@ class Windows:
         """The windows of one step, counted from 0: (batch, context + 1) int64. Inputs are [:, :-1], targets [:, 1:]."""
         if step < 0 or batch < 1:
             raise ValueError(f"a batch needs step >= 0 and batch >= 1, not {step} and {batch}")
-        epoch, index = np.divmod(np.arange(step * batch, (step + 1) * batch), self.starts)
+        return self.samples(np.arange(step * batch, (step + 1) * batch))
+
+    def samples(self, numbers: npt.NDArray[np.int64]) -> Tensor:
+        """The windows of samples, counted from 0 at the first row of step 0: (samples, context + 1) int64."""
+        epoch, index = np.divmod(numbers, self.starts)
         return self._read(permute(index, epoch, self.starts, self._seed))
 
     def _read(self, start: npt.NDArray[np.int64]) -> Tensor:

@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from seqloom.core.config import read as read_config
 from seqloom.core.model import Model
 from seqloom.data import archive
+from seqloom.data.config import WeightedSource
 from seqloom.data.corpora import read
 from seqloom.data.given_tokenizer import UNITS
 from seqloom.data.prepare import encode_documents, prepare
@@ -48,7 +50,10 @@ def eval_text(run: Run, model: Model, data: str | None) -> tuple[Tokens | None, 
         if archive.is_archive(source):
             corpus = archive.read(Path(source).expanduser())
         else:
-            corpus = prepare(source, context=model.config.context, column=column, tokenizer=tokenizer, **arguments)
+            sources = [read_config(WeightedSource, each) for each in text.get("sources", ())]
+            corpus = prepare(
+                sources or source, context=model.config.context, column=column, tokenizer=tokenizer, **arguments
+            )
     except (OSError, ValueError) as error:
         return None, f"the run's text cannot be read ({error}); give --data"
     if corpus.identity != settings.get("identity"):

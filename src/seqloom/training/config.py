@@ -240,6 +240,8 @@ class RunConfig(Config):
                 settings["training"].pop(name, None)
         settings["data"].pop("source")
         settings["data"].pop("workers", None)
+        if self.data.sources:
+            settings["data"]["sources"] = [each.weight for each in self.data.sources]
         settings["data"].pop("tokenizer", None)  # a path; `tokenizer` below is its content
         settings["data"]["identity"] = text
         if "unwrap" in self.training.objective.unused_data(self.data)[1]:

@@ -74,6 +74,8 @@ def preset_values(preset: str, changes: Sequence[str] = (), source: str | None =
         else:
             _put(values, name.split("."), value)
     if source is not None:
+        if isinstance(values.get("data"), dict) and values["data"].get("sources"):
+            raise ValueError("--data and data.sources both name the text: choose one")
         _put(values, ["data", "source"], source)
     names = {change.partition("=")[0] for change in changes}
     _count_stages(values.get("training"), names)

@@ -80,6 +80,8 @@ def write_tokens(source: str, out: Path, preset: str, changes: Sequence[str]) ->
     """Writes the text as one file of tokens, as a run of these settings reads it; returns a line about it."""
     archive.require_free(out)
     config = resolve(preset, changes, source)
+    if config.data.sources:
+        raise ValueError("a file of tokens has one source: leave data.sources out, and prepare each by itself")
     objective = config.training.objective
     text = objective.plain_text(config.data)
     if text is None:

@@ -56,6 +56,21 @@ def require_carrying(run: "RunConfig") -> None:
         )
 
 
+def require_windows(run: "RunConfig") -> None:
+    """Raises ValueError for settings that do not fit windows of several sources."""
+    if not run.data.sources:
+        return
+    training = run.training
+    conflicts = {
+        f"model.kind={run.model.kind}, which counts": run.model.fits,
+        "training.memory=carry": training.memory == "carry",
+        "data.packed": run.data.packed,
+    }
+    for name, is_set in conflicts.items():
+        if is_set:
+            raise ValueError(f"data.sources mixes windows of several texts, without {name}: choose one")
+
+
 def require_whole_rows(run: "RunConfig") -> None:
     """Raises ValueError for settings that do not fit rows that are read in pieces."""
     training = run.training

@@ -20,6 +20,7 @@ from seqloom.training.objectives.conditions import (
     require_shardable,
     require_shared_rows,
     require_whole_rows,
+    require_windows,
 )
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class ObjectiveConfig(Config, ABC):
         require_counting(run)
         require_carrying(run)
         require_whole_rows(run)
+        require_windows(run)
         require_shared_rows(run)
         require_shardable(run)
         if run.data.packed:

@@ -27,6 +27,7 @@ from seqloom.core.shapes import Stream
 from seqloom.core.table import format_cell
 from seqloom.data.config import DataConfig
 from seqloom.data.masking import hide_tokens
+from seqloom.data.mixture import Mixture, windows_of
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import Windows, held_out
 from seqloom.evaluation.scores import require_tokens, widen_logits
@@ -76,9 +77,9 @@ class MaskedToken(Objective):
         self.seed = data.seed
 
         @cache
-        def windows(seed: int, context: int) -> Windows:
+        def windows(seed: int, context: int) -> Windows | Mixture:
             assert tokens is not None, "it was built to score"
-            return Windows(tokens, context - 1, seed, data.within_documents, data.disjoint)
+            return windows_of(tokens, context - 1, seed, data.within_documents, data.disjoint)
 
         self._windows = windows
 

@@ -20,6 +20,7 @@ from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
 from seqloom.core.table import format_cell
 from seqloom.data.config import DataConfig
+from seqloom.data.mixture import Mixture, windows_of
 from seqloom.data.packing import PackedRows
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import Windows
@@ -102,9 +103,9 @@ class NextToken(ScoredByToken):
         super().__init__(rows, context)
 
         @cache
-        def windows(seed: int, context: int) -> Windows:
+        def windows(seed: int, context: int) -> Windows | Mixture:
             assert tokens is not None, "this objective was built for scoring alone"
-            return Windows(tokens, context, seed, within_documents, disjoint)
+            return windows_of(tokens, context, seed, within_documents, disjoint)
 
         self._windows = windows
         self._whole = whole
@@ -113,11 +114,16 @@ class NextToken(ScoredByToken):
     def batch(self, seed: int, step: int, model: nn.Module) -> Batch:
         """`ids` (B, T + 1)."""
         windows = self._windows(seed, self.context)
-        return {"ids": windows.pass_batch(step, self.rows) if self._whole else windows.batch(step, self.rows)}
+        if self._whole:
+            assert isinstance(windows, Windows)
+            return {"ids": windows.pass_batch(step, self.rows)}
+        return {"ids": windows.batch(step, self.rows)}
 
     @override
     def pass_steps(self, seed: int) -> int:
-        return self._windows(seed, self.context).pass_steps(self.rows)
+        windows = self._windows(seed, self.context)
+        assert isinstance(windows, Windows), "require_windows has refused several sources"
+        return windows.pass_steps(self.rows)
 
     @override
     def targets(self, batch: Batch) -> int:

@@ -20,7 +20,7 @@ from seqloom.training.objectives.config import ObjectiveConfig, Prepared
 if TYPE_CHECKING:
     from seqloom.training.config import RunConfig
 
-WINDOWS = ("division", "disjoint", "packed", "within_documents", "unwrap", "separator", "workers")
+WINDOWS = ("division", "disjoint", "packed", "within_documents", "unwrap", "separator", "workers", "sources")
 """settings of the data that are about a plain text and its windows"""
 
 
@@ -58,7 +58,7 @@ def text_of(data: DataConfig, context: int, tokenizer: Tokenizer | None, unit: U
     if archive.is_archive(data.source):
         return archive.read(Path(data.source).expanduser(), archive.shaping(data, tokenizer))
     return prepare(
-        data.source,
+        data.sources or data.source,
         vocab=data.vocab,
         context=context,
         held_out=data.held_out,
