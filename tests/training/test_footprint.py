@@ -150,6 +150,7 @@ def test_offloaded_weights_are_not_on_the_device() -> None:
         ("tiny", ["training.batch=6"], (4, 8), "4 processes cannot share training.batch=6 evenly"),
         ("tiny", [], (6, 4), "6 GPUs are no whole number of machines of 4"),
         ("tiny", ["training.lora.rank=2"], (1, 1), "leave training.lora out"),
+        ("tiny", [mixer("gru"), "training.sequence=2"], (2, 8), "leave training.sequence out"),
         ("ngram/kneser_ney", [], (1, 1), "a model of kind ngram is fitted without gradients"),
     ],
 )

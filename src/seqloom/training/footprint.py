@@ -89,6 +89,8 @@ def footprint(config: RunConfig, ranks: Ranks, device: str = "cuda") -> Footprin
         raise ValueError(f"a model of kind {config.model.kind} is fitted without gradients: it has no such plan")
     if training.lora.rank:
         raise ValueError("a plan counts all weights as trained: leave training.lora out")
+    if training.sequence > 1:
+        raise ValueError("a plan is of processes that read whole rows: leave training.sequence out")
     if training.objective.untimed:
         raise ValueError(f"this training has no plan: {training.objective.untimed}")
     require_even(training, ranks.size)
