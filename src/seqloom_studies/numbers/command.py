@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import ModelsOut, Planned, out_folder
+from seqloom.cli.options import Jobs, ModelsOut, Planned, Share, out_folder
 from seqloom.cli.time_limit import time_limited
 
 MIXERS = ("s5", "s4", "mamba:expand=1", "lstm", "he", "attention")
@@ -31,7 +31,8 @@ def command(
         list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.head=mean")
     ] = None,
     plan: Planned = False,
-    jobs: Annotated[int, typer.Option(help="models that train at once, each on a share of the cores")] = 1,
+    jobs: Jobs = 1,
+    share: Share = False,
 ) -> int:
     """Measures how well models of equal parameters predict series of numbers, and draws their forecasts."""
     from seqloom.cli.checked import require_contenders
@@ -53,4 +54,4 @@ def command(
         seeds=seeds,
         changes=change or [],
     )
-    return run_study(study.study, models_folder, Workers(jobs), page, planned=plan)
+    return run_study(study.study, models_folder, Workers(jobs, share=share), page, planned=plan)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import ModelsOut, Planned, out_folder
+from seqloom.cli.options import Jobs, ModelsOut, Planned, Share, out_folder
 from seqloom.cli.time_limit import time_limited
 
 MIXERS = (
@@ -31,7 +31,8 @@ def command(
         list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.depth=6")
     ] = None,
     plan: Planned = False,
-    jobs: Annotated[int, typer.Option(help="models that train at once, each on a share of the cores")] = 1,
+    jobs: Jobs = 1,
+    share: Share = False,
 ) -> int:
     """Measures how well models predict pictures, in bits per dimension, and shows what they draw."""
     from seqloom.cli.checked import require_contenders
@@ -47,4 +48,4 @@ def command(
 
     candidates = [parse_candidate(name) for name in names]
     study = PicturesStudy(candidates, source, batches=batches, seeds=seeds, changes=change or [])
-    return run_study(study.study, models_folder, Workers(jobs), page, planned=plan)
+    return run_study(study.study, models_folder, Workers(jobs, share=share), page, planned=plan)

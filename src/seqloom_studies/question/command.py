@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import ModelsOut, Planned, out_folder
+from seqloom.cli.options import Jobs, ModelsOut, Planned, Share, out_folder
 from seqloom.cli.time_limit import time_limited
 
 MIXERS = ("attention", "rwkv", "rwkv7", "gated_delta", "mamba2", "gru", "he")
@@ -30,7 +30,8 @@ def command(
         list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.position=none")
     ] = None,
     plan: Planned = False,
-    jobs: Annotated[int, typer.Option(help="models that train at once, each on a share of the cores")] = 1,
+    jobs: Jobs = 1,
+    share: Share = False,
 ) -> int:
     """Measures how often models find a value in a list when the question stands before the list, and after it."""
     from seqloom.cli.checked import require_contenders
@@ -52,4 +53,4 @@ def command(
         seeds=seeds,
         changes=change or [],
     )
-    return run_study(study, models_folder, Workers(jobs), page, planned=plan)
+    return run_study(study, models_folder, Workers(jobs, share=share), page, planned=plan)
