@@ -163,6 +163,20 @@ def test_rows_are_chosen_and_joined(way: str, kind: str) -> None:
     torch.testing.assert_close(stepped(follow, w, joined)[0], torch.stack(whole), rtol=0, atol=1e-11)
 
 
+@pytest.mark.parametrize("kind", ["each", "shared"])
+@pytest.mark.parametrize("L", [2, 13, 17, 18])
+@torch.no_grad()
+def test_after_a_piece_of_any_length_as_after_its_tokens(kind: str, L: int) -> None:
+    """With the leaves that are in use, in C where it is there."""
+    w = drawn(kind, L)
+    z = numbers(1, 40 + 2 * L, 6, seed=3)
+    whole = lags(z, w)
+    for read in range(40):
+        _, state = carry(z[:, :read], w, begun(w, z), torch.tensor([read]))
+        rest = stepped(z[:, read : read + 2 * L], w, state)[0]
+        torch.testing.assert_close(rest, whole[:, read : read + 2 * L], rtol=0, atol=1e-11)
+
+
 @pytest.mark.parametrize("read", [5, 12, 29])
 @torch.no_grad()
 def test_a_row_that_joins_leaves_the_sums_of_the_others(read: int) -> None:

@@ -27,7 +27,7 @@ from seqloom.core.state_spec import StateEntry, StateSpec
 from seqloom.ops.checked import check_shapes
 from seqloom.ops.lag_sum import window
 from seqloom.ops.lag_sum.online import token
-from seqloom.ops.lag_sum.online.blocks import add, longest
+from seqloom.ops.lag_sum.online.blocks import add, longest, open_blocks
 from seqloom.ops.lag_sum.reference import product
 
 WINDOW_PRODUCTS = 1 << 19
@@ -172,21 +172,34 @@ def _recompute_ahead(w: Tensor, state: State) -> None:
     """
     past, ahead, length, origin = _rings(state)
     P = past.shape[1]
-    invalid = origin < 0
-    ahead[invalid] = 0.0
-    rows = (invalid & (length >= P)).nonzero()[:, 0]
-    if len(rows):
+    rows = (origin < 0).nonzero()[:, 0]
+    counts = length[rows].tolist()
+    ahead.index_fill_(0, rows, 0.0)
+    if w.ndim < 3 and token.LEAF[w.ndim] >= P and token.supports(ahead, w, *_rings(state)):
+        for row, count in zip(rows.tolist(), counts, strict=True):
+            origin[row] = _fill_in_c(w, past[row : row + 1], ahead[row : row + 1], count)
+        return
+    if max(counts) >= P or len({*counts}) > 1:
         origin[rows] = length[rows]
         add(w, past, ahead, rows, length[rows], P)
-    for count in {*length[invalid & (length < P)].tolist()}:
-        rows = (invalid & (length == count)).nonzero()[:, 0]
-        origin[rows] = 0
-        _add_open_blocks(w, past, ahead, rows, count)
+        return
+    origin[rows] = 0
+    for end, size in open_blocks(counts[0]):
+        add(w, past, ahead, rows, torch.full_like(rows, end), size, counts[0] - end)
 
 
-def _add_open_blocks(w: Tensor, past: Tensor, ahead: Tensor, rows: Tensor, count: int) -> None:
-    """Adds the blocks of `count` tokens whose outputs are still ahead: one for each bit of their number."""
-    end = 0
-    for size in (1 << bit for bit in reversed(range(count.bit_length())) if count >> bit & 1):
-        end += size
-        add(w, past, ahead, rows, torch.full_like(rows, end), size, count - end)
+def _fill_in_c(w: Tensor, past: Tensor, ahead: Tensor, count: int) -> int:
+    """Computes the `ahead` (1, P, D) of a row that has read `count` tokens, which is 0 before; returns its `origin`.
+
+    A block's outputs before `count` are added too, and taken back: no later output has their slots, since all outputs
+    end before twice the largest power of two in `count`.
+    """
+    if count >= past.shape[1]:
+        end = torch.tensor([count])
+        token.push(w, past, ahead, end - 1, end, longest(len(w)))
+        return count
+    for last, size in open_blocks(count):
+        newest = torch.tensor([last - 1])
+        token.push(w, past, ahead, newest, newest + 1 - size, longest(len(w)))
+        ahead[:, last:count] = 0.0
+    return 0

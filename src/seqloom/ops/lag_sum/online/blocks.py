@@ -6,6 +6,7 @@ It works for taps of all four shapes, on the rings of `online`. Short blocks are
 Fourier transform over 2U points, whose wrap-around affects only the positions of the inputs, which are not used.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -39,6 +40,15 @@ def block(r: int, L: int) -> Block:
     """The block that is added after token r, r ≥ 1; times count from the start of the schedule."""
     size = min(r & -r, longest(L), L - 1)
     return Block(range(r - size, r), range(r, r + size))
+
+
+def open_blocks(count: int) -> Iterator[tuple[int, int]]:
+    """The end and the size of each block of `count` tokens whose outputs are still ahead: one for each bit of it."""
+    end = 0
+    for bit in reversed(range(count.bit_length())):
+        if count >> bit & 1:
+            end += 1 << bit
+            yield end, 1 << bit
 
 
 def add(w: Tensor, past: Tensor, ahead: Tensor, rows: Tensor, end: Tensor, size: int, skipped: int = 0) -> None:
