@@ -4,8 +4,8 @@ python benchmarks/batcher.py [--tokens N]
 
 Models of 4 layers, dim 128, vocabulary 5,000, context 256, not trained, one thread. Each of `rows` texts continues a
 prompt of 32 tokens by N tokens, drawn from the 50 likeliest. The time of a join is that of copying the state after a
-prompt into a slot of 32, and by how much the next step is longer, in steps of the 32 rows; the prompt is read before, in
-pieces.
+prompt into a slot of 32, and by how much the next step is longer, in steps of the 32 rows; the prompt is read before,
+in pieces.
 """
 
 import argparse

@@ -87,7 +87,7 @@ class MaskedToken(Objective):
     def resize(self, context: int) -> None:
         self.context = context
 
-    def windows(self, seed: int) -> Windows:
+    def windows(self, seed: int) -> Windows | Mixture:
         """The windows (B, T) of the text, in the order of a seed."""
         return self._windows(seed, self.context)
 
