@@ -16,6 +16,7 @@ from seqloom.core.model import Model
 from seqloom.evaluation.surprise import surprise
 from seqloom.generation.requests import Request
 from seqloom.generation.sample import Sampling
+from seqloom.play.app import FILES
 from seqloom.play.texts import Texts, _cancel_accepted
 from tests.play.conftest import Served
 
@@ -163,7 +164,7 @@ def test_live_rows_and_the_page(served: Served) -> None:
         page = client.get("/")
         assert "seqloom play" in page.text
         assert "default-src 'none'" in page.headers["content-security-policy"]
-        size = sum(len(client.get(path).content) for path in ("/", "/play.js", "/play.css", "/icon.svg"))
+        size = sum(len(client.get(path).content) for path in FILES)
         assert size < 300_000
 
 

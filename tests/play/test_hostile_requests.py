@@ -220,6 +220,6 @@ def test_a_run_that_is_removed_while_the_server_runs(served: Served) -> None:
 def test_strings_of_a_run_stay_strings(served: Served) -> None:
     """The page shows names and texts as text: nothing in it makes elements of a string."""
     with served.client() as client:
-        script = client.get("/play.js").text
+        script = "".join(client.get(f"/{name}.js").text for name in ("common", "text", "play"))
     for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
         assert word not in script

@@ -1,29 +1,27 @@
-"""The server's addresses: the page, what it asks for under /api, and OpenAI's form under /v1."""
+"""The server's addresses: the page, and what it asks for under /api; `v1` has OpenAI's form."""
 
 import json
-import random
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request as WebRequest
-from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from seqloom.core.model import Model
-from seqloom.core.seeds import LIMIT
 from seqloom.evaluation.surprise import dependence, surprise
 from seqloom.play.bodies import read_body
-from seqloom.play.completion import Answer, Completion, prompts_of, read_completion, requests_of
 from seqloom.play.engine import Engine
 from seqloom.play.errors import Refused, error_body, error_response
 from seqloom.play.guard import REPORT_POLICY, Guard, hosts_of
 from seqloom.play.live import live_rows
-from seqloom.play.texts import Texts, answer_of, wait_while_connected
+from seqloom.play.texts import Texts, answer_of, require_known, stream
+from seqloom.play.v1 import Completions
 from seqloom.play.writing import (
     Depending,
     Plotting,
@@ -38,7 +36,7 @@ from seqloom.play.writing import (
 )
 
 PAGE = Path(__file__).parent / "page"
-FILES = {"/": "index.html", "/play.js": "play.js", "/play.css": "play.css", "/icon.svg": "icon.svg"}
+FILES = {"/": "index.html"} | {f"/{name}": name for name in ("common.js", "text.js", "play.js", "play.css", "icon.svg")}
 
 
 def build_app(engine: Engine, port: int) -> Starlette:
@@ -47,9 +45,7 @@ def build_app(engine: Engine, port: int) -> Starlette:
     server = Server(engine)
     routes = [
         *pages,
-        Route("/v1/models", server.list_models),
-        Route("/v1/models/{name:path}", server.show_model),
-        Route("/v1/completions", server.complete, methods=["POST"]),
+        *Completions(engine).routes(),
         Route("/api/models", server.names),
         Route("/api/model", server.describe),
         Route("/api/write", server.write, methods=["POST"]),
@@ -81,29 +77,13 @@ async def _fail(request: WebRequest, error: Exception) -> Response:
     return JSONResponse(error_body(f"a fault of the server: {type(error).__name__}", 500), 500)
 
 
+@final
 class Server:
-    """What is answered at each address."""
+    """What the page asks for."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._library = engine.library
-
-    def list_models(self, request: WebRequest) -> Response:
-        """All models, in OpenAI's form."""
-        self._library.find()
-        return JSONResponse({"object": "list", "data": [_model_entry(name) for name in self._library.names]})
-
-    async def show_model(self, request: WebRequest) -> Response:
-        """One model, in OpenAI's form."""
-        return JSONResponse(_model_entry(self._require_known(request.path_params["name"])))
-
-    async def complete(self, request: WebRequest) -> Response:
-        """Completions, in OpenAI's form."""
-        asked = read_completion(await read_body(request))
-        self._require_known(asked.model)
-        if asked.stream:
-            return await _stream(self._stream_completion(asked))
-        return JSONResponse(await wait_while_connected(request, self._whole_completion(asked)))
 
     def names(self, request: WebRequest) -> Response:
         """The names of the models."""
@@ -112,21 +92,21 @@ class Server:
 
     async def describe(self, request: WebRequest) -> Response:
         """A model, which is loaded for it."""
-        name = self._require_known(request.query_params.get("name", ""))
+        name = require_known(self._library, request.query_params.get("name", ""))
         return JSONResponse(await answer_of(self._engine.call(name, describe_model)))
 
     async def write(self, request: WebRequest) -> Response:
         """Texts of several models, a line of JSON for each token."""
         asked: Writing = read_asked(Writing, await read_body(request))
         for name in asked.models:
-            self._require_known(name)
-        return await _stream(self._stream_writing(asked))
+            require_known(self._library, name)
+        return await stream(self._stream_writing(asked))
 
     async def score(self, request: WebRequest) -> Response:
         """The surprise of each token of a text."""
         asked: Scoring = read_asked(Scoring, await read_body(request))
         score = await answer_of(
-            self._engine.call(self._require_known(asked.model), lambda model: surprise(model, asked.text))
+            self._engine.call(require_known(self._library, asked.model), lambda model: surprise(model, asked.text))
         )
         return _send_numbers(describe_score(score))
 
@@ -138,13 +118,13 @@ class Server:
             require_ids(model, asked.ids)
             return dependence(model, asked.ids, asked.position)
 
-        changes = await answer_of(self._engine.call(self._require_known(asked.model), compute))
+        changes = await answer_of(self._engine.call(require_known(self._library, asked.model), compute))
         return _send_numbers({"changes": changes})
 
     async def plots(self, request: WebRequest) -> Response:
         """What the mixer of a layer computes by itself, which no other mixer's numbers compare with."""
         asked: Plotting = read_asked(Plotting, await read_body(request))
-        name = self._require_known(asked.model)
+        name = require_known(self._library, asked.model)
         return _send_numbers(await answer_of(self._engine.call(name, lambda model: describe_layer(model, asked))))
 
     def live(self, request: WebRequest) -> Response:
@@ -168,52 +148,6 @@ class Server:
         if path.is_symlink() or not path.is_file():
             raise Refused(f"{path} is no longer there", 404)
         return FileResponse(path, headers={"Content-Security-Policy": REPORT_POLICY})
-
-    def _require_known(self, name: str) -> str:
-        if name not in self._library.names:
-            raise Refused(f"there is no model {name[:100]!r}: see /v1/models", 404)
-        return name
-
-    async def _begin(self, texts: Texts, asked: Completion) -> Answer:
-        """Asks for the texts of all prompts."""
-        seed = random.randrange(LIMIT) if asked.seed is None else asked.seed % LIMIT
-        models: list[Model] = []
-        for prompt in prompts_of(asked):
-
-            def build(model: Model, prompt: Any = prompt) -> Any:
-                models.append(model)
-                return requests_of(asked, prompt, model, seed)
-
-            await texts.add(asked.model, asked.n or 1, build)
-        return Answer(asked, models[0])
-
-    async def _whole_completion(self, asked: Completion) -> dict[str, Any]:
-        async with Texts(self._engine) as texts:
-            answer = await self._begin(texts, asked)
-            async for request, _, _ in texts.changes():
-                _require_written(request.error)
-            return answer.whole(texts.requests)
-
-    async def _stream_completion(self, asked: Completion) -> AsyncIterator[str]:
-        async with Texts(self._engine) as texts:
-            answer = await self._begin(texts, asked)
-            yield ""
-            sent = dict.fromkeys(texts.requests, 0)
-            offset = dict.fromkeys(texts.requests, 0)
-            numbers = {request: index for index, request in enumerate(texts.requests)}
-            async for request, count, ended in texts.changes():
-                for token in request.tokens[sent[request] : count]:
-                    yield _event(answer.piece(numbers[request], token, offset[request]))
-                    offset[request] += len(token.text)
-                sent[request] = count
-                if request.error:
-                    yield _event(error_body(request.error, 400))
-                    return
-                if ended:
-                    yield _event(answer.last(numbers[request], request))
-            if asked.stream_options is not None and asked.stream_options.include_usage:
-                yield _event(answer.usage(texts.requests))
-            yield "data: [DONE]\n\n"
 
     async def _stream_writing(self, asked: Writing) -> AsyncIterator[str]:
         """First a line for each column, then one for each token, and one at each end."""
@@ -247,21 +181,6 @@ class Server:
                     )
 
 
-async def _stream(pieces: AsyncIterator[str]) -> Response:
-    """A streamed response; what goes wrong before its first piece has a status of its own."""
-    first = await anext(pieces)
-
-    async def rest() -> AsyncIterator[str]:
-        try:
-            yield first
-            async for piece in pieces:
-                yield piece
-        finally:
-            await pieces.aclose()  # type: ignore[attr-defined]  # of a generator
-
-    return StreamingResponse(rest(), media_type="text/event-stream")
-
-
 def _send_numbers(value: dict[str, Any]) -> Response:
     """What was computed, as JSON. Refused where a number is not finite, which JSON cannot hold."""
     try:
@@ -270,18 +189,5 @@ def _send_numbers(value: dict[str, Any]) -> Response:
         raise Refused("the model's numbers are not finite: load an earlier checkpoint") from None
 
 
-def _event(value: dict[str, Any]) -> str:
-    return f"data: {json.dumps(value)}\n\n"
-
-
 def _line(value: dict[str, Any]) -> str:
     return json.dumps(value) + "\n"
-
-
-def _model_entry(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "seqloom"}
-
-
-def _require_written(error: str) -> None:
-    if error:
-        raise Refused(error)

@@ -6,11 +6,13 @@ from concurrent.futures import Future
 from typing import Any, TypeVar, final
 
 from starlette.requests import Request as WebRequest
+from starlette.responses import Response, StreamingResponse
 
 from seqloom.core.model import Model
 from seqloom.generation.requests import Request
 from seqloom.play.engine import Engine, Full
 from seqloom.play.errors import Refused
+from seqloom.play.library import Library
 
 T = TypeVar("T")
 Change = tuple[Request, int, bool]
@@ -88,3 +90,25 @@ async def wait_while_connected(web: WebRequest, work: Any) -> Any:
         if not task.done() and await web.is_disconnected():
             task.cancel()
     return await task
+
+
+async def stream(pieces: AsyncIterator[str]) -> Response:
+    """A streamed response; what goes wrong before its first piece has a status of its own."""
+    first = await anext(pieces)
+
+    async def rest() -> AsyncIterator[str]:
+        try:
+            yield first
+            async for piece in pieces:
+                yield piece
+        finally:
+            await pieces.aclose()  # type: ignore[attr-defined]  # of a generator
+
+    return StreamingResponse(rest(), media_type="text/event-stream")
+
+
+def require_known(library: Library, name: str) -> str:
+    """The name of a model. Refused for another."""
+    if name not in library.names:
+        raise Refused(f"there is no model {name[:100]!r}: see /v1/models", 404)
+    return name
