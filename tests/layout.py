@@ -66,7 +66,6 @@ ELSEWHERE = {
     ),
     "depth/test_learned": "depth/store",
     "docs/test_stored_results": "report/stored",
-    "export/test_command": "cli/work/graphs",
     "export/test_graphs": "export/onnx export/pt2",
     "generation/test_batcher": "generation/requests",
     "generation/test_drafting": "generation/ahead",

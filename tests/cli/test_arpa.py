@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import seqloom as package
-from seqloom.cli.arpa import VISIBLE
+from seqloom.cli.work.export import VISIBLE
 from tests.cli.conftest import Seqloom
 from tests.cli.test_bad_input import refused
 from tests.training.running import tiny

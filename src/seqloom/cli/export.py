@@ -57,7 +57,7 @@ def pt2(
 
     torch alone runs it: torch.export.load(FILE) is the graph of whole texts (docs/hf.md).
     """
-    from seqloom.cli.work.graphs import export_graphs
+    from seqloom.cli.work.export import export_graphs
 
     print(export_graphs("pt2", run, out, length, capacity, int8, step))
 
@@ -75,7 +75,7 @@ def onnx(
 
     onnxruntime alone runs them (docs/hf.md).
     """
-    from seqloom.cli.work.graphs import export_graphs
+    from seqloom.cli.work.export import export_graphs
 
     print(export_graphs("onnx", run, out, length, capacity, int8, step))
 
@@ -87,6 +87,6 @@ def arpa(
     step: Step = None,
 ) -> None:
     """Writes the n-grams of a Kneser-Ney run as an ARPA file, with the token names of tokenizer.json."""
-    from seqloom.cli.arpa import written_as_arpa
+    from seqloom.cli.work.export import export_arpa
 
-    print(written_as_arpa(run, out, step))
+    print(export_arpa(run, out, step))
