@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from docs.making.command import exit_code
+from docs.making.results import RESULTS
 from docs.making.template import render
 from seqloom.core.statistics import FEWEST, LEVEL
 from seqloom.core.table import format_cell
@@ -22,6 +23,7 @@ from seqloom.report.comparison import LOSS
 from seqloom.report.measured import LOSSES, RIGHT, TIME_AT, Measured
 from seqloom.report.needs import NEAR, TIE, needs
 from seqloom.report.stored import read_rows, write_rows
+from seqloom_studies.board import short
 
 ROOT = Path(__file__).parents[2]
 ROWS, PAGE = ROOT / "results/all.jsonl", ROOT / "docs/choose.md"
@@ -72,6 +74,7 @@ def page(path: Path = ROWS) -> str | None:
     ]
     return render(
         "choose",
+        first_choice=None if (six := short.newest(RESULTS)) is None else six.first_choice,
         file=path.name,
         sizes=_sizes(rows[0]),
         needs=needs([Measured.from_row(row) for row in built]),

@@ -33,6 +33,13 @@ def test_every_mixer_is_described_whole(kind: str) -> None:
         assert setting["types"]
 
 
+def test_each_kind_of_a_file_with_several_has_its_own_equation() -> None:
+    mixers = registry.read()["mixers"]
+    assert mixers["me"]["equation"].strip() == "y_i = Σ_{k=0}^{L-1} W_ext[k] x_{i-k}\n\nL is the context."
+    assert "x W_in" not in mixers["she"]["equation"]
+    assert mixers["she"]["about"] == "The super high-performance Extractor: a matrix for each lag."
+
+
 def test_the_settings_of_a_run() -> None:
     (training,) = [each for each in registry.run() if each["name"] == "training"]
     (rate,) = [each for each in training["settings"] if each["name"] == "lr"]

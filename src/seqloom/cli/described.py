@@ -5,6 +5,7 @@
 A mixer that was registered in this process is described in the same way.
 """
 
+import inspect
 import json
 import re
 import sys
@@ -55,8 +56,11 @@ def _line(value: Any) -> str:
 def describe_kind(config: type[Any]) -> dict[str, Any]:
     """The entry of one kind of mixer, from the class of its settings."""
     document = sys.modules[config.__module__].__doc__ or ""
-    about = " ".join((config.__doc__ or "").split("\n\n")[0].split())
+    about, _, own = inspect.cleandoc(config.__doc__ or "").partition("\n\n")
+    about = " ".join(about.split())
     equation, source = _equation_and_source(document)
+    if own.startswith("    "):  # one of several kinds of a file, whose equation is not that of all
+        equation = own
     return {
         "family": _family(config.__module__),
         "summary": summary(about),

@@ -113,6 +113,21 @@ class Short:
                 lines.append(f"{PROSE.get(title, title)} {difference}, {answer.verdict.words}")
         return lines
 
+    @property
+    def first_choice(self) -> str | None:
+        """Why `gated_delta` is a good first choice, in a sentence; None unless it needs significantly fewer bits."""
+        delta = self.protocol.models[TITLES.index("`gated_delta`")]
+        for answer in self.books.answers:
+            pair = answer.question.first, answer.question.second
+            if pair != (delta, self.books.lineup.host) or answer.verdict is None or answer.awaited:
+                continue
+            difference = answer.verdict.difference.estimate
+            if answer.verdict.is_significant and difference.mean < 0:
+                bits = f"{difference.signed_text} bits per byte, {difference.seeds} runs, {answer.verdict.words}"
+                reason = f"at equal parameters it needs fewer bits per byte than attention ({bits})"
+                return f"`gated_delta` is a good first choice: {reason}, with a memory of constant size."
+        return None
+
     def _line(self, title: str, name: str) -> list[str]:
         standing = self.standing(name)
         long_windows = [row.bits_per_byte_long for row in standing.rows.values()]

@@ -13,7 +13,7 @@ OLD, NEW = short.PROTOCOLS[1].models, short.PROTOCOLS[0].models
 def write(folder: Path, file: str, models: tuple[str, ...], more: dict | None = None, *, text: str = "books") -> None:
     rows = [
         {
-            **kept(name, seed, 2.0 + number / 100 + seed / 1000),
+            **kept(name, seed, 2.0 + number / 100 + (1 + number % 2) * seed / 1000),
             "state_bytes": {"512": 1_048_576 if number == 0 else 1000, "2048": 5},
             "text": text,
             "digest": f"{text}{name}{seed}",
@@ -45,8 +45,18 @@ def test_a_line_per_model_with_its_sizes(tmp_path: Path) -> None:
     assert six.lines[1][3:] == ["1.00 kB", "-", "-"]
     assert len(six.head) == 6 <= 8
     assert six.verdicts[0].startswith("the HE Extractor +0.040")
+    assert six.first_choice is None, "it is not below attention in these rows"
     drawn = svg(short.chart(six))
     assert all(f">{name}</text>" in drawn for name in short.NAMES), "a name has no room"
+
+
+def test_the_first_choice_is_one_that_needs_significantly_fewer_bits(tmp_path: Path) -> None:
+    write(tmp_path, "board.jsonl", ("gated_delta", "gated_delta-3-1", "he", "rwkv7", "attention-window", "attention"))
+    six = short.newest(tmp_path)
+    assert six is not None
+    assert six.first_choice is not None
+    assert six.first_choice.startswith("`gated_delta` is a good first choice: at equal parameters it needs fewer bits")
+    assert "-0.051 ± 0.002 bits per byte, 3 runs, significant (p " in six.first_choice
 
 
 def test_the_new_protocol_replaces_the_old_one_when_it_has_all_six(tmp_path: Path) -> None:
