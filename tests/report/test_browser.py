@@ -67,6 +67,20 @@ def names(tab: Any) -> list[str]:
     return result
 
 
+@pytest.mark.parametrize(
+    "tab", [{"viewport": {"width": 1280, "height": 800}}, {"viewport": {"width": 390, "height": 844}}], indirect=True
+)
+def test_the_chart_of_memory_stands_beside_the_answer_on_the_first_screen(tab: Any) -> None:
+    figure = tab.locator(".front figure")
+    figure.locator(".plot canvas").first.wait_for()
+    assert figure.get_attribute("data-chart").startswith("price of state bytes")
+    box = figure.locator(".plot").bounding_box()
+    size = tab.viewport_size
+    assert box["y"] + box["height"] <= size["height"]
+    assert box["x"] + box["width"] <= size["width"]
+    assert tab.locator(".front .verdict").text_content().startswith("Certain: of one text")
+
+
 def test_sorts_by_click_and_by_keyboard(tab: Any) -> None:
     before = names(tab)
     head = tab.locator("#models th", has=tab.get_by_role("button", name="ms a step", exact=True))

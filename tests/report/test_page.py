@@ -195,3 +195,13 @@ def test_what_is_unknown_is_left_out(tmp_path: Path, settings: dict[str, bool], 
 def test_no_torch() -> None:
     code = "import sys, seqloom.cli.report, seqloom.report.page; sys.exit(bool({'torch', 'numpy'} & {*sys.modules}))"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_each_model_has_one_sentence_on_what_to_look_for(out: Path) -> None:
+    sentences: dict[str, list[str]] = {}
+    for layer in page.Report.from_rows(rows_of(out)).layers:
+        sentences.setdefault(layer.name, []).append(layer.look_for)
+    assert sentences
+    for name, found in sentences.items():
+        assert [bool(sentence) for sentence in found] == [True] + [False] * (len(found) - 1), name
+        assert found[0].startswith(f"{name}: ")

@@ -1,4 +1,4 @@
-"""`seqloom demo`: five mixers on stories from a known grammar."""
+"""`seqloom demo`: four mixers on stories from a known grammar."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ def demo(
     ),
     scale: Annotated[str, typer.Option(help="full takes minutes; tiny takes seconds, to check that it works")] = "full",
 ) -> int:
-    """Trains five mixers on stories from a known grammar, compares them and prints the conclusion."""
+    """Trains four mixers on stories from a known grammar, compares them and prints the conclusion."""
     from seqloom.cli.work.demo import show_demo
 
     return show_demo(out, scale)

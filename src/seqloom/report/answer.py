@@ -1,31 +1,32 @@
-"""The answer in a few sentences, from the rows alone: which contenders are settled to be better than the baseline.
+"""The answer in a few sentences, by rule and from the rows alone: what is certain, measured, and significant.
 
-A difference is settled by its adjusted p (core/statistics.py), which covers all contenders of the table.
+Memory follows from the shapes of the state and is certain; a time was measured on one machine; a loss differs from that
+of the baseline where its adjusted p is below 0.05 (core/statistics.py), which covers all contenders of the table, and
+else there is no clear difference.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from seqloom.core.statistics import LEVEL, could_settle, p_text
 from seqloom.report.comparison import ADJUSTED, DIFFERENCE, INTERVAL, LOSS, SMALLEST, Candidate, Comparison
 
-ATTENTION = "attention"
 TIME, STATE = "ms a token at ", "state bytes at "
 """columns, each followed by a number of tokens"""
 FEW = 8
-"""models up to which the prices of all are given; of more, of the best and the baseline"""
+"""models up to which all are named; of more, the best, the baseline, and the least and the most of a price"""
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """Two to six plain sentences; [] where no contender has a held-out loss."""
+    """Two to five plain sentences; [] where no contender has a held-out loss."""
     ranked = sorted((contender for contender in comparison.contenders if contender.value(LOSS) is not None), key=_loss)
     if not ranked:
         return []
-    best = ranked[0]
-    lines = [
-        _verdict(comparison, ranked),
-        f"The lowest held-out loss is that of {best.name}: {_with_interval(best)} nats per token.",
+    return [
+        *_memory(comparison, ranked),
+        *_time(comparison, ranked),
+        _difference_to_baseline(comparison, ranked),
+        *_floor(comparison, ranked[0]),
     ]
-    return [*lines, *_differences(comparison, ranked), *_floor(comparison, best), *_price(comparison, ranked)]
 
 
 def is_settled(contender: Candidate) -> bool:
@@ -44,57 +45,55 @@ def smallest_difference(comparison: Comparison) -> str:
     return could_settle(smallest, comparison.baseline, comparison.seeds) if smallest else ""
 
 
-def _verdict(comparison: Comparison, ranked: Sequence[Candidate]) -> str:
-    """The first sentence: whether a contender without self-attention is settled to be better than the baseline."""
-    baseline = next((contender for contender in ranked if contender.name == comparison.baseline), None)
-    others = [contender for contender in ranked if not _attends(contender)]
-    if not others or len(others) == len(ranked):
-        return f"These rows do not say: {'no' if others else 'every'} contender has self-attention."
-    if baseline is None or not _attends(baseline):
-        return f"These rows do not say: the baseline, {comparison.baseline}, is no self-attention."
-    best = others[0]
-    below = [contender for contender in others if is_settled(contender) and _difference(contender) < 0]
-    if comparison.seeds == 1:
-        side = "below" if _difference(best) < 0 else "not below"
-        return f"Observed once: {best.name} is {side} {baseline.name} in one run, which decides nothing."
-    if below:
-        best = below[0]
-        evidence = f"{_difference_text(best)} nats per token, adjusted p {_p(best)}"
-        return f"Here it can: {best.name} predicts the held-out text better than {baseline.name} ({evidence})."
-    if all(is_settled(contender) for contender in others):
-        rivals = best.name if len(others) == 1 else "every contender without it"
-        return f"Not here: {baseline.name} predicts the held-out text better than {rivals}."
-    return f"Not settled here: nothing is shown to predict the held-out text better than {baseline.name}."
-
-
-def _attends(contender: Candidate) -> bool:
-    """Whether one of its mixers is a self-attention."""
-    return contender.kind == ATTENTION if contender.attends is None else contender.attends
-
-
-def _differences(comparison: Comparison, ranked: Sequence[Candidate]) -> list[str]:
-    """Which contenders are settled to be below the baseline, which above, and which are not."""
-    others = [contender for contender in ranked if contender.value(DIFFERENCE) is not None]
-    if not others or comparison.seeds == 1:
+def _memory(comparison: Comparison, ranked: Sequence[Candidate]) -> list[str]:
+    """What each model keeps of one text, after the longest text that was measured, or over a full window."""
+    longest = _longest(comparison)
+    column = f"{STATE}{longest:,}" if longest else "state bytes"
+    sizes = _listed(comparison, ranked, column, bytes_text)
+    if not sizes:
         return []
-    settled_ones = [contender for contender in others if is_settled(contender)]
-    groups = {
-        "settled below it": [
-            f"{contender.name} ({_difference_text(contender)})"
-            for contender in settled_ones
-            if _difference(contender) < 0
-        ],
-        "settled above it": [
-            f"{contender.name} ({_difference_text(contender)})"
-            for contender in settled_ones
-            if _difference(contender) > 0
-        ],
-        "not settled": [contender.name for contender in others if contender not in settled_ones],
-    }
-    groups_text = "; ".join(f"{group}: {_list_names(names)}" for group, names in groups.items() if names)
+    after = f"after {longest:,} tokens, in models with that context" if longest else (
+        f"once the window of {comparison.context:,} tokens is full"
+    )  # fmt: skip
+    return [f"Certain: of one text, {after}, the state holds {sizes} in {_dtype(comparison)}."]
+
+
+def _time(comparison: Comparison, ranked: Sequence[Candidate]) -> list[str]:
+    """How long a training step and one more token take."""
+    longest = _longest(comparison)
+    column = f"{TIME}{longest:,}" if longest else "ms a generated token"
+    steps, tokens = (_listed(comparison, ranked, name, _ms) for name in ("ms a step", column))
+    size = f"{comparison.batch} × {comparison.context:,} tokens"
+    of_token = f"the token after {longest:,}" if longest else f"a token of a text of {comparison.context:,}"
+    parts = [
+        *([f"a training step of {size} takes {steps}"] if steps else []),
+        *([f"{of_token} takes {tokens}"] if tokens else []),
+    ]
+    return [f"Measured ({comparison.origin.machine}): {'; '.join(parts)}."] if parts else []
+
+
+def _difference_to_baseline(comparison: Comparison, ranked: Sequence[Candidate]) -> str:
+    """Which models predict the held-out text significantly better or worse than the baseline."""
+    best = ranked[0]
+    if comparison.seeds == 1:
+        return (
+            f"One run of each model, so that no difference of their losses can be called significant: the lowest is "
+            f"that of {best.name}, {_with_interval(best)} nats per token."
+        )
+    others = [contender for contender in ranked if contender.value(DIFFERENCE) is not None]
+    if not others:
+        return f"The held-out loss of {best.name} is {_with_interval(best)} nats per token, compared with nothing."
+    significant = [
+        f"{contender.name} is {'lower' if _difference(contender) < 0 else 'higher'} by "
+        f"{abs(_difference(contender)):.3f}{_plus_minus(contender, f'± {DIFFERENCE}')} (significant, p {_p(contender)})"
+        for contender in others
+        if is_settled(contender)
+    ]
+    unclear = [contender.name for contender in others if not is_settled(contender)]
+    groups = [*significant, *([f"no clear difference: {_list_names(unclear)}"] if unclear else [])]
     baseline = next((contender for contender in ranked if contender.name == comparison.baseline), None)
-    loss = "" if baseline is None else f", {_with_interval(baseline)}"
-    return [f"Compared with {comparison.baseline}{loss}: {groups_text}."]
+    loss = "" if baseline is None else f", {_with_interval(baseline)} nats per token"
+    return f"Held-out loss, against that of {comparison.baseline}{loss}: {'; '.join(groups)}."
 
 
 def _floor(comparison: Comparison, best: Candidate) -> list[str]:
@@ -105,56 +104,52 @@ def _floor(comparison: Comparison, best: Candidate) -> list[str]:
     return [f"No model can have less than {floor:.3f} on this text; {best.name} is {above:.3f} above that."]
 
 
-def _price(comparison: Comparison, ranked: Sequence[Candidate]) -> list[str]:
-    """The time of a token and the size of the state of every model that is named, and after how many tokens.
-
-    They are those after the longest text that was measured, else those of a text that fills the window.
-    """
-    lengths = [int(name.removeprefix(TIME).replace(",", "")) for name in _names(comparison) if name.startswith(TIME)]
-    longest = f"{max(lengths, default=0):,}"
-    time, state = (TIME + longest, STATE + longest) if lengths else ("ms a generated token", "state bytes")
-    timed = [one for one in comparison.contenders if one.value(time) is not None and one.value(state) is not None]
-    if not timed:
-        return []
-    fastest = min(timed, key=lambda contender: _number(contender, time))
-    smallest = min(timed, key=lambda contender: _number(contender, state))
-    named = _named_contenders(comparison, ranked)
-    prices = []
-    for contender in {one.name: one for one in [fastest, smallest, *named]}.values():
-        if contender not in timed:
-            prices.append(f"{contender.name} was not measured")
-            continue
-        speed, size = (", the fastest" * (contender is fastest), ", the smallest" * (contender is smallest))
-        ms, size_in_bytes = _number(contender, time), _number(contender, state)
-        prices.append(f"{contender.name} {ms:.3g} ms{speed}, and {size_in_bytes:,.0f} bytes{size}")
-    after = f"After {longest} tokens, of models with that context" if lengths else _full_window(comparison)
-    return [f"{after}, the next token takes and the state holds: {'; '.join(prices)}."]
+def bytes_text(size: float) -> str:
+    """A size in bytes, kB or MB."""
+    for unit, factor in (("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:.3g} {unit}"
+    return f"{size:,.0f} bytes"
 
 
-def _full_window(comparison: Comparison) -> str:
-    return f"Over a text that fills the window of {comparison.context:,} tokens, in the mean and at its end"
+def _ms(value: float) -> str:
+    return f"{value:.3g} ms"
+
+
+def _listed(comparison: Comparison, ranked: Sequence[Candidate], column: str, text: Callable[[float], str]) -> str:
+    """The numbers of a column, each with its model, the least first; "" where none is known."""
+    known = sorted((one for one in comparison.contenders if one.value(column) is not None), key=_by(column))
+    if not known:
+        return ""
+    named = {contender.name for contender in [*_named_contenders(comparison, ranked), known[0], known[-1]]}
+    return ", ".join(f"{text(_number(one, column))} with {one.name}" for one in known if one.name in named)
+
+
+def _by(column: str) -> Callable[[Candidate], float]:
+    return lambda contender: _number(contender, column)
+
+
+def _longest(comparison: Comparison) -> int:
+    """The tokens of the longest text after which a token was measured; 0 where there is none."""
+    names = [column.name for column in comparison.columns]
+    return max((int(name.removeprefix(STATE).replace(",", "")) for name in names if name.startswith(STATE)), default=0)
+
+
+def _dtype(comparison: Comparison) -> str:
+    """The dtype of the models, which a change of the preset may have set."""
+    changes = dict(change.partition("=")[::2] for change in comparison.changes)
+    return "float64" if changes.get("training.precision") == "float64" else "float32"
 
 
 def _named_contenders(comparison: Comparison, ranked: Sequence[Candidate]) -> list[Candidate]:
-    """The models that the sentences name: the best, the baseline, and of a few models all."""
+    """The models that the sentences name: of a few all, of many the best and the baseline."""
     if len(ranked) <= FEW:
         return list(ranked)
-    others = [contender for contender in ranked if not _attends(contender)]
-    below = [contender for contender in others if is_settled(contender) and _difference(contender) < 0]
-    baseline = [contender for contender in ranked if contender.name == comparison.baseline]
-    return [ranked[0], *below[:1], *others[:1], *baseline]
-
-
-def _names(comparison: Comparison) -> list[str]:
-    return [column.name for column in comparison.columns]
+    return [ranked[0], *(contender for contender in ranked if contender.name == comparison.baseline)]
 
 
 def _with_interval(contender: Candidate) -> str:
     return f"{_loss(contender):.3f}{_plus_minus(contender, INTERVAL)}"
-
-
-def _difference_text(contender: Candidate) -> str:
-    return f"{_difference(contender):+.3f}{_plus_minus(contender, f'± {DIFFERENCE}')}"
 
 
 def _plus_minus(contender: Candidate, column: str) -> str:

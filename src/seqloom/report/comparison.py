@@ -106,8 +106,6 @@ class Candidate(_Part):
 
     name: str
     kind: str
-    attends: bool | None = None
-    """whether one of its mixers is a self-attention of any kind; None in older files: whether all are `attention`"""
     same_as: str | None = None
     """the mixer that its own equals in every layer, because its pattern covers the context"""
     matched_to: str | None = None

@@ -11,6 +11,21 @@ from seqloom.report.comparison import Candidate, Comparison, View
 
 CELLS = 36_000
 """cells of all maps of a page together; with more, each map has every second, third, … row and column"""
+LOOK_FOR = (
+    (("weights", "attention to"), "each row is a token, each column what it reads: a dark diagonal is its neighbors, a "
+     "dark column a token that all later ones read"),
+    (("erase", "write"), "where both are high, the token replaces what its key had stored; where both are near 0, it "
+     "leaves the table as it is"),
+    (("taps", "kernel", "filter", "response", "biases"), "how far from lag 0 the weights stay large is how far back it "
+     "looks; they are the same for every token, whatever the text says"),
+    (("forget gate", "decay", "memory gate", "time scale", "step", "rate", "frequency"), "a channel that keeps nearly "
+     "all at each token remembers for long, one that keeps little forgets at once: look for both"),
+    (("gate",), "where a gate opens, the token is written or read out: look for tokens at which many channels open"),
+    (("state", "memory"), "what stays alike from token to token is remembered, what changes at each is not"),
+    (("reach",), "dark cells are the earlier tokens that its output depends on, measured alike for every mixer"),
+)  # fmt: skip
+"""what to look for in the views of a mixer, by words in their names: the first line that has one"""
+OTHER = "large numbers are where the layer does most; compare its first layer with its last"
 SIZE = Axis("size", "root mean square of the weights")
 
 
@@ -34,11 +49,14 @@ class Map:
 @final
 @dataclass(frozen=True)
 class Layer:
-    """The views of one layer of a contender; `first` where it is the contender's first that has any."""
+    """The views of one layer of a contender."""
 
     name: str
     number: int
     first: bool
+    """whether it is the contender's first that has any"""
+    look_for: str
+    """at the contender's first layer, a sentence on what its views show"""
     charts: list[Chart]
     maps: list[Map]
 
@@ -71,8 +89,18 @@ def layers(rows: Comparison) -> list[Layer]:
             views = [view for view in contender.views if view.layer == number]
             charts = [_line(rows, contender, view) for view in views if len(view.axes) == 1]
             maps = [_map(contender, view, every) for view in views if len(view.axes) == 2]
-            layers.append(Layer(contender.name, number, number == numbers[0], charts, maps))
+            sentence = look_for(contender) if number == numbers[0] else ""
+            layers.append(Layer(contender.name, number, number == numbers[0], sentence, charts, maps))
     return layers
+
+
+def look_for(contender: Candidate) -> str:
+    """One sentence on what to look for in the views of a contender; "" where it has none."""
+    names = [view.name for view in contender.views]
+    for words, sentence in LOOK_FOR:
+        if any(word in name for word in words for name in names):
+            return f"{contender.name}: {sentence}."
+    return f"{contender.name}: {OTHER}." if names else ""
 
 
 def _is_taps(view: View) -> bool:

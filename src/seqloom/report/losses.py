@@ -60,6 +60,7 @@ def training(rows: Comparison) -> list[Chart]:
                 Axis(amount.name, amount.label),
                 rows,
                 levels=levels(rows),
+                cut=True,
                 raw=_per_batch(contenders, amount) if stretch > suitable[0] else None,
                 borders=borders(contenders, amount),
             ),
@@ -83,7 +84,7 @@ def held_out(rows: Comparison) -> list[Chart]:
     if all(len(line.batches) < 2 for line in curves.values()):
         return []
     table = _by_batches(contenders, curves)
-    options = {"levels": levels(rows), "borders": borders(contenders, AMOUNTS[0]), "marks": True}
+    options = {"levels": levels(rows), "borders": borders(contenders, AMOUNTS[0]), "marks": True, "cut": True}
     draw = partial(_draw, table, Axis("batches", "batches"), rows, **options)
     description = "At the steps where it was taken, averaged over the seeds."
     return [Chart("held-out", "Held-out loss during training", description, {"rows": table}, [Choice("batches", draw)])]

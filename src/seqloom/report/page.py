@@ -12,6 +12,9 @@ from seqloom.report.measured import list_measured
 from seqloom.report.read import read
 from seqloom.runs.durable import replace_text
 
+MEMORY = "price of state bytes"
+"""the beginning of the names of the charts of memory"""
+
 
 @final
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Report:
     """The content of the page, computed from the rows of a comparison."""
 
     rows: Comparison
+    front: Chart | None
+    """the chart beside the answer: held-out loss against memory, where that is known"""
     answer: list[str]
     """sentences; the first is the conclusion"""
     table: list[table.Row]
@@ -52,13 +57,16 @@ class Report:
             "Held-out loss against what it takes; lower and further left is better. The line joins the Pareto front: "
             "the models that no other one beats in both. Bars go from the lowest to the highest seed."
         )
+        prices = tradeoffs.tradeoffs(rows)
+        first = next((chart for chart in prices if chart.name.startswith(MEMORY)), prices[0] if prices else None)
         sections = [
             Section("training", "Training", [*losses.training(rows), *losses.held_out(rows)]),
             Section("position", "Position in the window", losses.by_position(rows)),
-            Section("price", "What it costs", tradeoffs.tradeoffs(rows), front, columns=2),
+            Section("price", "What it costs", [price for price in prices if price is not first], front, columns=2),
         ]
         return cls(
             rows=rows,
+            front=first,
             answer=answer.sentences(rows),
             table=table.rows(rows),
             csv=table.as_csv(rows),
@@ -77,7 +85,7 @@ class Report:
         """All charts of the page."""
         section_charts = [chart for section in self.sections for chart in section.charts]
         layer_charts = [chart for layer in self.layers for chart in layer.charts]
-        return [*section_charts, *self.lags, *layer_charts]
+        return [*([self.front] if self.front else []), *section_charts, *self.lags, *layer_charts]
 
     @property
     def maps(self) -> list[inside.Map]:

@@ -29,8 +29,6 @@ from seqloom.studies.runner import Workers, run
 from seqloom.training.losses import NotFinite
 
 FILE = "comparison.json"
-ATTENTION = "seqloom.mixers.attention."
-"""the package of the mixers that are a self-attention"""
 
 
 def compare(study: Compare, out: Path, workers: Workers | None = None, command: str = "") -> report.Comparison:
@@ -116,7 +114,6 @@ def _summarize_candidate(entry: CandidateValues, study: Compare, results: Result
         "name": contender.name,
         "kind": " + ".join(sorted(entry.kinds)),
         "same_as": _same_as(entry),
-        "attends": any(type(mixer).__module__.startswith(ATTENTION) for mixer in model.mixers),
         "matched_to": contender.matched_to,
         "matched": contender.matched,
         "row": row,

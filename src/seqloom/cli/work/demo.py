@@ -35,19 +35,11 @@ def show_demo(out: Path, scale: str) -> int:
         "grammar; agreeing: that also agree with the names and things of their story."
     )
     print("\nWhat this shows:")
-    for line in [*verdict(comparison), *streaming(comparison, folder)]:
+    for line in [*sentences(comparison), *streaming(comparison, folder)]:
         print(f"- {line}")
     print(f"\nreport: {write(folder)} (open it in a browser)")
     print("next:   seqloom compare attention:heads=4 he gated_delta --data YOUR_TEXT --out runs/mine --seeds 3")
     return 0
-
-
-def verdict(comparison: Comparison) -> list[str]:
-    """Sentences: which model predicts best, whether that is settled, and the price of a token after few and many."""
-    lines = sentences(comparison)
-    if comparison.seeds == 1:
-        lines.append("One run of each is too short to tell them apart: `--seeds 3` of compare gives intervals.")
-    return lines
 
 
 def streaming(comparison: Comparison, folder: Path) -> list[str]:

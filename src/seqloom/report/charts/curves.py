@@ -13,7 +13,7 @@ from seqloom.report.charts.style import MUTED, PAPER, SIZE, LineStyle
 
 Range: TypeAlias = tuple[float, float]
 """the lowest and the highest y of a chart"""
-FLAT = 1.7
+FLAT = 1.3
 """times the height of the curves: levels for which the chart would have to be higher are only named at its edge"""
 LINE = 17
 """pixels from one name to the next"""
@@ -30,6 +30,7 @@ def curves(
     marks: bool = False,
     borders: Sequence[tuple[str, float]] = (),
     only: tuple[str, int] | None = None,
+    cut: bool = False,
     height: int = HEIGHT,
 ) -> Spec:
     """Lines of `y` over `x`, one for each value of the column `model`, of data called `rows`.
@@ -40,12 +41,13 @@ def curves(
     Where the rows have the columns "lowest seed" and "highest seed", a band goes from one to the other. With `raw`,
     data called `raw` (model, batches, loss) are drawn faintly; it has the amount of `x` per batch, of the models that
     are drawn.
-    `levels` are horizontal lines, `borders` vertical ones; `marks` shows each point. Of more than eight models, bands
+    With `cut` the first third may leave the chart at its top, so that the rest fills the height. `levels` are
+    horizontal lines, `borders` vertical ones; `marks` shows each point. Of more than eight models, bands
     and raw values are shown only for the one under the pointer.
     """
     models = set(table.column("model"))
     styles = {name: style for name, style in styles.items() if name in models}
-    y_range = _range(table, x, y, levels, cut=raw is not None)
+    y_range = _range(table, x, y, levels, cut=cut)
     x_values = table.numbers(x.column)
     rows = (
         data("rows")
@@ -105,16 +107,16 @@ def spread(values: Sequence[float], gap: float, low: float, high: float) -> list
 def _range(table: Table, x: Axis, y: Axis, levels: Sequence[tuple[str, float]], *, cut: bool) -> Range:
     """The range of y with a margin: all values, and the levels unless they would flatten the curves.
 
-    With `cut`, what is above the curves after the first tenth of x is left out, if that is a quarter of the height.
+    With `cut`, what is above the curves in the last two thirds of x is left out, so that these fill the height.
     """
     columns = [name for name in (y.column, *SEEDS) if name in table.head]
     low = min(value for name in columns for value in table.numbers(name))
     high = max(value for name in columns for value in table.numbers(name))
     if cut:
-        start = max(table.numbers(x.column)) / 10
+        start = max(table.numbers(x.column)) / 3
         points = zip(table.column(x.column), table.column(y.column), strict=True)
         later = [b for a, b in points if isinstance(a, int | float) and isinstance(b, int | float) and a >= start]
-        high = max(later) if later and max(later) - low < 0.75 * (high - low) else high
+        high = max(later, default=high)
     for level in sorted((level for _, level in levels), key=lambda level: abs(level - low)):
         height = max(high, level) - min(low, level)
         if height <= FLAT * (high - low):
