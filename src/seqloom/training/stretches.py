@@ -74,11 +74,7 @@ class InStretches:
         kept = None if keep is None else keep[:, here]
         before = _length_before(ids, keep, first)
         state = self._state(before)
-        exchange = _Exchange(
-            self.relay,
-            before if first else None,
-            sends=counts and last < tokens,
-        )
+        exchange = _Exchange(self.relay, before if first else None, sends=counts and last < tokens)
         with read_piece(self.model, Piece(first, tokens), begins=True), exchange_states(self.model, exchange):
             loss, _, extras = self.model.extend_loss(ids[:, here], targets[:, here], state, kept)
         share = _share(keep, kept, (last - first) / tokens, loss) if counts else torch.zeros_like(loss)
@@ -118,8 +114,8 @@ class _Exchange(Exchange):
 
 
 def _names(state: State) -> list[str]:
-    """The entries that travel: both processes know how many tokens come before a stretch."""
-    return [name for name in state if name != "length"]
+    """The entries that travel, in one order for both processes, which know how many tokens come before a stretch."""
+    return sorted(name for name in state if name != "length")
 
 
 def _tensors(states: LayerState) -> list[Tensor]:
