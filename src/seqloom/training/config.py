@@ -20,7 +20,7 @@ from seqloom.training.schedules import AnySchedule, Constant
 from seqloom.training.stages import LARGEST, MOST, Stage, require_whole
 
 FREE = (
-    *("batches", "save_every", "save", "evaluate_every", "device", "timeout"),
+    *("batches", "save_every", "save", "evaluate_every", "patience", "device", "timeout"),
     *("sequence", "shard", "reshard", "offload"),
 )
 """training settings that do not change a step's result, so that a run may go on under others; `batches` does change it
@@ -100,6 +100,13 @@ class TrainConfig(Config):
         "a time",
     )
     evaluate_every: int = Field(0, ge=0, le=LARGEST, description="steps between held-out evaluations; 0: at the end")
+    patience: int = Field(
+        0,
+        ge=0,
+        le=LARGEST,
+        description="held-out evaluations without a lower loss after which the training ends; the checkpoint of the "
+        "lowest is kept; 0: it goes on",
+    )
     device: str = Field("auto", description="cpu, cuda, or auto: cuda if there is one")
     timeout: float = Field(600.0, gt=0, description="with several processes: seconds that one waits for the others")
     schedule: AnySchedule = Field(Constant(), description="how the learning rate depends on the step")
@@ -138,7 +145,7 @@ class TrainConfig(Config):
     later: ClassVar = (
         "lora",
         *("schedule", "optimizer", "decay", "objective", "stages", "memory", "through", "begin", "vectors"),
-        *("graph", "recompute", "pieces", "sequence", "shard", "reshard", "offload", "policy", "save"),
+        *("graph", "recompute", "pieces", "sequence", "shard", "reshard", "offload", "policy", "save", "patience"),
     )
 
     @property
@@ -172,6 +179,8 @@ class TrainConfig(Config):
     @model_validator(mode="after")
     def _fits(self) -> "TrainConfig":
         self.schedule.check(self.batches)
+        if self.patience and not self.evaluate_every:
+            raise ValueError("patience counts held-out evaluations: set training.evaluate_every as well")
         if self.begin is not None and self.vectors is not None:
             raise ValueError("begin and vectors both initialize the embedding: choose one")
         if self.stages:

@@ -82,7 +82,15 @@ class Session:
     @property
     def has_ended(self) -> bool:
         """Whether there is nothing left to do."""
-        return self.solved or self.step >= self.config.training.batches
+        return self.solved or self.step >= self.config.training.batches or self.is_stale
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the last `patience` evaluations had no lower held-out loss than one before them."""
+        training = self.config.training
+        if not training.patience or self.best is None:
+            return False
+        return self.step - int(self.best["step"]) >= training.patience * training.evaluate_every
 
     def restore(self, stack: ExitStack, allow_drift: bool) -> Mark:
         """Restores the newest good checkpoint, if there is one, with its stage and backends; returns its mark.
@@ -146,6 +154,9 @@ class Session:
                 self.save(rows)
             yield
         self._record_update(rows, self.updates.wait())
+        if self.is_stale and self.best is not None:
+            best = f"step {self.best['step']:,}, {self.best['loss']:.3f}"
+            self.say(f"ended by training.patience after step {self.step:,}: the lowest held-out loss is that of {best}")
 
     def evaluate(self, rows: Metrics | Unwritten) -> None:
         """Scores the model on data that is never trained on; every process does, and rank 0's score is that of all."""

@@ -29,6 +29,7 @@ from seqloom.training import initial_weights
 from seqloom.training.config import RunConfig
 from seqloom.training.distributed import Unwritten, join_group, require_even, require_one_dropout
 from seqloom.training.group import Group
+from seqloom.training.length import with_first_length
 from seqloom.training.lora import Adapt, add_adapters, require_adapt
 from seqloom.training.memory import keep_freed_memory
 from seqloom.training.preparation import identity, learner_of, prepare_run
@@ -187,7 +188,7 @@ def _as_stored(config: RunConfig, run: Run, say: Say) -> RunConfig:
 
 def _open_run(folder: Path, config: RunConfig, corpus: Corpus | None) -> Run:
     """The run's folder with its settings and tokenizer."""
-    run = open_run(folder, identity(config, corpus))
+    run = open_run(folder, identity(with_first_length(config, Run(folder)), corpus))
     keep_sources(folder, config)
     if corpus is not None:
         run.keep_tokenizer(corpus.tokenizer.json)
