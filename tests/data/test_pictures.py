@@ -10,7 +10,7 @@ import pytest
 from seqloom.data.corpora import read
 from seqloom.data.labels import from_file
 from seqloom.data.pairs import read_pairs
-from seqloom.data.pictures import FRAME, KINDS, draw_pictures, read_pictures, read_text, write_text
+from seqloom.data.pictures import FRAME, KINDS, decode_picture, draw_pictures, encode_picture, read_pictures
 from seqloom.data.pictures.text import Order, place_pixels
 
 
@@ -21,14 +21,14 @@ def picture() -> Any:
 
 @pytest.mark.parametrize("order", ["raster", "blocks"])
 def test_a_picture_comes_back_from_its_text(order: Order, picture: Any) -> None:
-    text = write_text(picture, order)
+    text = encode_picture(picture, order)
     assert len(text) == 1 + picture.size
-    assert np.array_equal(read_text(text, 8, 12, 3, order), picture)
-    assert np.array_equal(read_text(text.removeprefix(FRAME), 8, 12, 3, order), picture)
+    assert np.array_equal(decode_picture(text, 8, 12, 3, order), picture)
+    assert np.array_equal(decode_picture(text.removeprefix(FRAME), 8, 12, 3, order), picture)
 
 
 def test_the_first_characters(picture: Any) -> None:
-    assert write_text(picture)[:4] == FRAME + "".join(chr(0x2800 + number) for number in picture[0, 0].tolist())
+    assert encode_picture(picture)[:4] == FRAME + "".join(chr(0x2800 + number) for number in picture[0, 0].tolist())
     pixels = place_pixels(8, 12, "blocks")
     assert pixels[:6].tolist() == [0, 1, 2, 12, 13, 14], "the first square, 3 wide and 2 high"
     assert pixels[6:9].tolist() == [3, 4, 5], "then the one right of it"
@@ -36,8 +36,8 @@ def test_the_first_characters(picture: Any) -> None:
 
 
 def test_a_text_that_a_model_wrote_badly() -> None:
-    assert read_text("⠁x⠃", 2, 2, 1).reshape(-1).tolist() == [1, 0, 3, 0]
-    assert read_text("⠁" * 99, 2, 2, 1).tolist() == [[[1], [1]], [[1], [1]]]
+    assert decode_picture("⠁x⠃", 2, 2, 1).reshape(-1).tolist() == [1, 0, 3, 0]
+    assert decode_picture("⠁" * 99, 2, 2, 1).tolist() == [[[1], [1]], [[1], [1]]]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -102,17 +102,17 @@ def test_documents_pairs_and_examples() -> None:
     documents = list(read("images:shapes:8:5:2"))
     assert [len(document.text) for document in documents] == [65] * 5
     drawn = draw_pictures("shapes", 8, 2, 0, 5)
-    assert [document.text for document in documents] == [write_text(one.picture) for one in drawn]
-    assert next(iter(read("images:shapes:8:5:2:blocks"))).text == write_text(drawn[0].picture, "blocks")
+    assert [document.text for document in documents] == [encode_picture(one.picture) for one in drawn]
+    assert next(iter(read("images:shapes:8:5:2:blocks"))).text == encode_picture(drawn[0].picture, "blocks")
     examples = from_file("images:shapes:8:5:2")
     assert [(example.label, *example.texts) for example in examples] == [
-        (one.label, write_text(one.picture)) for one in drawn
+        (one.label, encode_picture(one.picture)) for one in drawn
     ]
     for pair in read_pairs("pairs:pictures-doubling:3"):
-        small, large = read_text(pair.source, 8, 8, 1), read_text(pair.target, 16, 16, 1)
+        small, large = decode_picture(pair.source, 8, 8, 1), decode_picture(pair.target, 16, 16, 1)
         assert np.abs(large.reshape(8, 2, 8, 2).mean((1, 3)) - small[..., 0]).max() <= 0.5
     for pair in read_pairs("pairs:pictures-coloring:3"):
-        gray, color = read_text(pair.source, 8, 8, 1), read_text(pair.target, 8, 8, 3)
+        gray, color = decode_picture(pair.source, 8, 8, 1), decode_picture(pair.target, 8, 8, 3)
         assert np.abs(color.mean(2) - gray[..., 0]).max() <= 0.5
 
 

@@ -238,13 +238,13 @@ def _chain_text(name: str) -> Documents:
 
 def _picture_texts(name: str) -> Documents:
     """The texts of pictures (`seqloom.data.pictures`), which are drawn or read again in each pass."""
-    from seqloom.data.pictures import read_pictures, write_text
+    from seqloom.data.pictures import encode_picture, read_pictures
 
     pictures = read_pictures(name)
 
     def texts() -> Iterator[Document]:
         for number, drawn in enumerate(pictures):
-            yield Document(f"picture {number}", write_text(drawn.picture, pictures.order))
+            yield Document(f"picture {number}", encode_picture(drawn.picture, pictures.order))
 
     return Documents(name, texts, pictures.count, unit="picture")
 

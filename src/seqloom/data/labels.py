@@ -26,7 +26,7 @@ from seqloom.data.documents import Document
 from seqloom.data.json_lines import MISSING, SUFFIXES, field_of, string_fields
 from seqloom.data.list_operations import read_lists
 from seqloom.data.permutation import permute
-from seqloom.data.pictures import read_pictures, write_text
+from seqloom.data.pictures import encode_picture, read_pictures
 from seqloom.data.text_file import read_text_file, suffix_of
 
 Task: TypeAlias = Literal["given", "book", "later", "same"]
@@ -76,7 +76,7 @@ def from_file(source: str | Path, column: str = "text") -> list[Example]:
 def _picture_examples(source: str) -> list[Example]:
     """Pictures, and what is on them, or the folders that files are in."""
     pictures = read_pictures(source)
-    texts = ((drawn.label, write_text(drawn.picture, pictures.order)) for drawn in pictures)
+    texts = ((drawn.label, encode_picture(drawn.picture, pictures.order)) for drawn in pictures)
     return [Example(f"{source}, picture {number}", label, (text,)) for number, (label, text) in enumerate(texts)]
 
 

@@ -20,7 +20,7 @@ from torch.nn.functional import cross_entropy
 
 from seqloom.core.rest import Rest
 from seqloom.core.seeds import require_count
-from seqloom.data.pictures import FRAME, Pictures, read_pictures, read_text
+from seqloom.data.pictures import FRAME, Pictures, decode_picture, read_pictures
 from seqloom.data.prepare import Corpus
 from seqloom.data.tokens import Tokens
 from seqloom.face import load
@@ -123,7 +123,7 @@ def _draw_samples(model: Any, pictures: Pictures) -> list[list[int]]:
     """The numbers of `SAMPLES` pictures of the model."""
     (texts,) = generate_texts(model, [FRAME], samples=SAMPLES, max_tokens=pictures.numbers, ignore_eos=True)
     shape = pictures.height, pictures.width, pictures.channels
-    return [read_text(text, *shape, pictures.order).reshape(-1).tolist() for text in texts]
+    return [decode_picture(text, *shape, pictures.order).reshape(-1).tolist() for text in texts]
 
 
 @final

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from seqloom.data.pictures import FRAME, draw_pictures, read_pictures, write_text
+from seqloom.data.pictures import FRAME, draw_pictures, encode_picture, read_pictures
 from seqloom.face import load
 from seqloom.studies.candidate import parse_candidate
 from seqloom.studies.runner import run
@@ -40,7 +40,7 @@ def test_models_are_trained_scored_and_drawn(tmp_path: Path) -> None:
     held_out = with_text(config)[1].held_out
     assert held_out.documents == 2
     nats = 0.0
-    texts = {write_text(one.picture) for one in draw_pictures("shapes", 8, 0, 0, 40)}
+    texts = {encode_picture(one.picture) for one in draw_pictures("shapes", 8, 0, 0, 40)}
     for first, end in zip(held_out.starts, held_out.ends, strict=True):
         text = model.tokenizer.decode(held_out.ids[first : end - 1].tolist())
         assert text in texts

@@ -23,7 +23,7 @@ import numpy as np
 
 from seqloom.data.pairs.number_words import LARGEST, english, french, german
 from seqloom.data.permutation import permute
-from seqloom.data.pictures import draw_pictures, write_text
+from seqloom.data.pictures import draw_pictures, encode_picture
 
 MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October"),
@@ -128,14 +128,14 @@ def _doubling(entry: int, draws: Draws) -> tuple[str, str]:
     """A digit at half its size, each pixel the mean of four, and at its size."""
     (drawn,) = draw_pictures("digits", 16, draws.below(MOST_DRAWN), 0, 1)
     half = drawn.picture.reshape(8, 2, 8, 2, 1).mean((1, 3)).round().astype(np.uint8)
-    return write_text(half), write_text(drawn.picture)
+    return encode_picture(half), encode_picture(drawn.picture)
 
 
 def _coloring(entry: int, draws: Draws) -> tuple[str, str]:
     """A colored shape in gray, by the mean of its three numbers, and in color."""
     (drawn,) = draw_pictures("colors", 8, draws.below(MOST_DRAWN), 0, 1)
     gray = drawn.picture.mean(2, keepdims=True).round().astype(np.uint8)
-    return write_text(gray), write_text(drawn.picture)
+    return encode_picture(gray), encode_picture(drawn.picture)
 
 
 KINDS = {

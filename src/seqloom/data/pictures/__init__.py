@@ -11,7 +11,7 @@ a square of a quarter of the size come together, squares in that order (the bloc
 
 from seqloom.data.pictures.draw import KINDS, Drawn, draw_pictures
 from seqloom.data.pictures.source import PREFIX, Pictures, read_pictures
-from seqloom.data.pictures.text import FRAME, read_text, write_text
+from seqloom.data.pictures.text import FRAME, decode_picture, encode_picture
 
 __all__ = [
     "FRAME",
@@ -19,8 +19,8 @@ __all__ = [
     "PREFIX",
     "Drawn",
     "Pictures",
+    "decode_picture",
     "draw_pictures",
+    "encode_picture",
     "read_pictures",
-    "read_text",
-    "write_text",
 ]

@@ -16,14 +16,14 @@ BLOCKS = 4
 """squares along a side, in the order of blocks"""
 
 
-def write_text(picture: Picture, order: Order = "raster") -> str:
+def encode_picture(picture: Picture, order: Order = "raster") -> str:
     """The text of a picture."""
     height, width, channels = picture.shape
     numbers = picture.reshape(-1, channels)[place_pixels(height, width, order)].reshape(-1)
     return FRAME + "".join(chr(ZERO + number) for number in numbers.tolist())
 
 
-def read_text(text: str, height: int, width: int, channels: int, order: Order = "raster") -> Picture:
+def decode_picture(text: str, height: int, width: int, channels: int, order: Order = "raster") -> Picture:
     """The picture of a text. What is no number of a pixel, and what is missing at the end, is 0."""
     numbers = np.zeros(height * width * channels, np.uint8)
     for place, letter in enumerate(text.removeprefix(FRAME)[: len(numbers)]):
