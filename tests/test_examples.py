@@ -68,6 +68,23 @@ def test_rows_into_pandas(text: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_layer_of_your_own(text: Path, tmp_path: Path) -> None:
+    module = loaded("my_layer")
+    sys.modules["my_layer"] = module  # as a script or a module has it
+    settings = {name: int(value) for name, _, value in (change.partition("=") for change in TINY)}
+    rows = module.main(str(text), str(tmp_path / "layers"), settings)
+    assert {row["model"] for row in rows} == {"attention-heads=4", "my_layer.DecayedMean"}
+    assert all(row["state bytes"] for row in rows)
+
+
+@pytest.mark.slow
+def test_attention_is_replaced_in_a_llama() -> None:
+    pytest.importorskip("transformers")
+    before, after = loaded("swap_llama").main(steps=60)
+    assert after < before / 2
+
+
+@pytest.mark.slow
 def test_a_fair_comparison(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = (EXAMPLES / "fair_comparison.sh").read_text().replace("\\\n", " ")
     (line,) = (line for line in script.splitlines() if line.startswith("seqloom "))
