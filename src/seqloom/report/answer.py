@@ -49,7 +49,7 @@ def _memory(comparison: Comparison, ranked: Sequence[Candidate]) -> list[str]:
     """What each model keeps of one text, after the longest text that was measured, or over a full window."""
     longest = _longest(comparison)
     column = f"{STATE}{longest:,}" if longest else "state bytes"
-    sizes = _list_names(comparison, ranked, column, bytes_text)
+    sizes = _list_numbers(comparison, ranked, column, bytes_text)
     if not sizes:
         return []
     after = f"after {longest:,} tokens, in models with that context" if longest else (
@@ -62,7 +62,7 @@ def _time(comparison: Comparison, ranked: Sequence[Candidate]) -> list[str]:
     """How long a training step and one more token take."""
     longest = _longest(comparison)
     column = f"{TIME}{longest:,}" if longest else "ms a generated token"
-    steps, tokens = (_list_names(comparison, ranked, name, _ms) for name in ("ms a step", column))
+    steps, tokens = (_list_numbers(comparison, ranked, name, _ms) for name in ("ms a step", column))
     size = f"{comparison.batch} × {comparison.context:,} tokens"
     of_token = f"the token after {longest:,}" if longest else f"a token of a text of {comparison.context:,}"
     parts = [
@@ -116,7 +116,9 @@ def _ms(value: float) -> str:
     return f"{value:.3g} ms"
 
 
-def _list_names(comparison: Comparison, ranked: Sequence[Candidate], column: str, text: Callable[[float], str]) -> str:
+def _list_numbers(
+    comparison: Comparison, ranked: Sequence[Candidate], column: str, text: Callable[[float], str]
+) -> str:
     """The numbers of a column, each with its model, the least first; "" where none is known."""
     known = sorted((one for one in comparison.contenders if one.value(column) is not None), key=_by(column))
     if not known:
