@@ -6,7 +6,6 @@ order below. Those of other installed packages are registered after them (`plugi
 
 from seqloom.core import mixer_config as registry
 from seqloom.core.mixer_config import MixerConfig, find, mixer_config
-from seqloom.mixers.layer_kind import layer_kind
 from seqloom.mixers.plugins import load_plugins
 
 __all__ = ["FAMILIES", "find", "kinds", "mixer_config"]
@@ -58,7 +57,16 @@ registry.declare(
     }
 )
 registry.search_by(load_plugins)
-registry.find_objects_by(layer_kind)
+
+
+def find_layer(name: str) -> type[MixerConfig]:
+    """The settings of a layer by its name, `module:Layer`. ValueError, in one line, where there is none."""
+    from seqloom.mixers.layer_kind import layer_kind  # which imports all ops for prices, and our mixers need none
+
+    return layer_kind(name)
+
+
+registry.find_objects_by(find_layer)
 
 
 def kinds() -> dict[str, type[MixerConfig]]:
