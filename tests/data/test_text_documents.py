@@ -1,6 +1,8 @@
 """Text files are read again in each pass; their documents are files, or what stands between separators."""
 
 import gzip
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,3 +89,29 @@ def test_a_corpus_of_separated_documents(tmp_path: Path) -> None:
     assert corpus.train.documents + corpus.held_out.documents == 40
     first = corpus.train.ids[: corpus.train.ends[0]].tolist()
     assert corpus.tokenizer.decode(first) == "story 0"
+
+
+PEAK = """
+import resource, sys
+from seqloom.data.corpora import read
+from seqloom.data.split import hold_out
+
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for side in hold_out(read(sys.argv[1], separator=sys.argv[2] if len(sys.argv) > 2 else None), 0.05, 0):
+    sum(len(document.text) for document in side)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="asks for the peak of the memory")
+@pytest.mark.parametrize("kind", ["jsonl", "txt"])
+def test_a_large_file_takes_passes_and_not_memory(tmp_path: Path, kind: str) -> None:
+    text = "some words of a long text " * 40
+    with (tmp_path / f"a.{kind}").open("w") as file:
+        for number in range(64 << 10):
+            file.write(f'{{"text": "{number} {text}"}}\n' if kind == "jsonl" else f"{number} {text}\n<|end|>\n")
+    command = [sys.executable, "-c", PEAK, tmp_path / f"a.{kind}", *(["<|end|>"] if kind == "txt" else [])]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    unit = 1 if sys.platform == "darwin" else 1024
+    assert int(answer.stdout) * unit < (tmp_path / f"a.{kind}").stat().st_size / 4

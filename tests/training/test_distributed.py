@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed import HashStore
 
 from seqloom.core import launch
 from seqloom.core.launch import Ended
@@ -19,6 +20,7 @@ from seqloom.training import failures
 from seqloom.training.distributed import join_group, require_even
 from seqloom.training.failures import Lost, Reports, lost_by
 from seqloom.training.group import Group
+from seqloom.training.mesh import Mesh
 from seqloom.training.settings import resolve
 from tests.training.balancing import BalancedConfig
 from tests.training.running import mixer, newest, rows, same, tiny
@@ -274,3 +276,31 @@ def test_a_line_names_the_rank_unless_all_make_the_mistake(monkeypatch: pytest.M
     assert (launch.rank(), launch.size(), launch.local_rank()) == (1, 2, 1)
     assert launch.name_rank("no", ValueError()) == "rank 1: no"
     assert launch.name_rank("no", Ended("no")) == "no"
+
+
+def test_the_first_process_of_a_machine_precedes_its_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks 0 and 1 on one machine, 2 and 3 on another: each begins after 0, and 3 after 2 as well."""
+
+    class Waits(Exception):
+        pass
+
+    def wait(seconds: float) -> None:
+        raise Waits
+
+    def begin(rank: int) -> None:
+        monkeypatch.setattr("seqloom.core.launch.local_rank", lambda: rank % 2)
+        with Group(store, Mesh(rank, 4), 1.0).main_first():
+            done.append(rank)
+
+    monkeypatch.setattr("seqloom.training.group.time.sleep", wait)
+    store = HashStore()
+    done: list[int] = []
+    for rank in (1, 2, 3):
+        with pytest.raises(Waits):
+            begin(rank)
+    begin(0)
+    with pytest.raises(Waits):
+        begin(3)
+    for rank in (2, 3, 1):
+        begin(rank)
+    assert done == [0, 2, 3, 1]

@@ -7,7 +7,7 @@ a process which died, failed or stalled (`seqloom.training.failures`).
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from io import StringIO
 from typing import Any, TypeVar, final
 
@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.distributed_c10d import Store, Work
 
+from seqloom.core import launch
 from seqloom.core.objective import Batch
 from seqloom.training.attempt import POLL
 from seqloom.training.failures import Lost, Reports, lost_by
@@ -124,14 +125,20 @@ class Group:
 
     @contextmanager
     def main_first(self) -> Iterator[None]:
-        """The block runs in rank 0, and then in the others, which report nothing of what they do again."""
-        if self.main:
+        """The block runs in rank 0, then in the first process of each other machine, then in all others.
+
+        Only rank 0 reports what it does there.
+        """
+        if self._store is None:
             yield
-            self.of_main(lambda: None)
             return
-        self.of_main(lambda: None, patient=True)
-        with redirect_stderr(StringIO()):
+        key = self._key()
+        first_here = self.rank - launch.local_rank()
+        for earlier in sorted({0, first_here} - {self.rank}):
+            self._read(f"{key}/{earlier}", patient=True)
+        with nullcontext() if self.main else redirect_stderr(StringIO()):
             yield
+        self._store.set(f"{key}/{self.rank}", json.dumps(None))
 
     def require_same(self, facts: Mapping[str, Any]) -> None:
         """Raises ValueError, the same in each rank, where one has other facts than rank 0."""
