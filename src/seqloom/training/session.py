@@ -108,6 +108,7 @@ class Session:
         earlier = resumed.surroundings if resumed is not None and not allow_drift else {}
         stack.enter_context(threads_of(earlier, self.say))
         self._enter(stage_at(self.config.training.stages, max(step - 1, 0)), earlier)  # of the last step, from 0
+        self.group.require_same(self.surroundings)  # before a divided model waits for a rank that is refused
         if resumed is not None:
             require_undrifted(resumed.surroundings, self.surroundings, allow_drift, self.say)
             self._take_up(resumed.saved)
