@@ -108,8 +108,8 @@ def main():
     words = argparse.ArgumentParser(prog="sequence.py", description=__doc__.splitlines()[0])
     words.add_argument("--ranks", type=int, default=2)
     words.add_argument("--tokens", type=int, default=1024)
-    given = words.parse_args()
     gate("tests/training/test_stretches.py")
+    given = words.parse_args()
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(given.ranks)]
     rows = []
     for kind in KINDS:

@@ -22,6 +22,7 @@ from tests.cli.test_bad_input import refused
 from tests.special_files import KINDS, special
 
 HEALTHY = {
+    "report": ["{run}", "--figures", "new"],
     "agents": ["he", "--episodes", "4", "--contexts", "2", "--out", "new"],
     "arpa": ["{run}", "--out", "new"],
     "bench": ["he"],
@@ -88,6 +89,7 @@ UNBOUNDED = {
     *(("calibrate", "--longest"), ("exits", "--batches")),
     *(("recall", "--jobs"), ("compare", "--jobs"), ("board", "--jobs"), ("extrapolate", "--jobs")),
     *(("agents", "--jobs"), ("maze", "--jobs"), ("conversions", "--jobs")),
+    *(("question", "--jobs"), ("numbers", "--jobs"), ("pictures", "--jobs")),
     *(("markov-gap", "--jobs"), ("evaluate", "--batch"), ("poles", "--batch")),
     *(("vectors", f"--{each}") for each in ("window", "negative", "least", "epochs")),
     ("nearest", "--count"),
@@ -122,7 +124,7 @@ def _types(annotation: Any) -> Iterator[Any]:
 
 
 def test_every_command_is_in_the_table() -> None:
-    without = {"list", "settings", "doctor", "cost", "report", "swap", "runs", "prepare", "tour"}
+    without = {"list", "settings", "doctor", "cost", "swap", "runs", "prepare", "tour"}
     assert COMMANDS.keys() - set(HEALTHY) == without, "these have no option of a number"
     assert len(list(_numeric())) > 100
 

@@ -20,11 +20,11 @@ TINY = [
 
 
 def test_a_recipe_is_a_contender() -> None:
-    assert parse_candidate("llama/small") == Candidate("llama-small", ("model=llama/small",))
+    assert parse_candidate("llama/small") == Candidate("llama-small", ("model=llama/small",), kind="llama/small")
     result = parse_candidate("llama/small:heads=2,kv_heads=1")
     assert result.name == "llama-small-heads=2-kv_heads=1"
     assert result.changes == ("model=llama/small", "model.mixer.heads=2", "model.mixer.kv_heads=1")
-    assert parse_candidate("their/own.yaml") == Candidate("own", ("model=their/own.yaml",))
+    assert parse_candidate("their/own.yaml") == Candidate("own", ("model=their/own.yaml",), kind="their/own.yaml")
 
 
 @pytest.mark.parametrize(
