@@ -12,7 +12,6 @@ from docs.making.replication import FOLDER
 from seqloom.report.charts.draw import digest
 from seqloom_studies.paper import timed
 from seqloom_studies.paper.claims import CLAIMS
-from seqloom_studies.paper.compared import Compared
 from seqloom_studies.paper.counted import COUNTS
 from seqloom_studies.paper.page_rows import read
 from seqloom_studies.paper.replication import studies_in
@@ -61,23 +60,6 @@ def test_stored_rows_name_no_path_of_a_machine() -> None:
         for line in path.read_text(encoding="utf-8").splitlines():
             written = json.loads(line).get("origin", {}).get("command", "")
             assert not LOCAL_PATH.search(written), path.name
-
-
-@pytest.mark.slow
-def test_readme_has_the_numbers_of_figure_8() -> None:
-    made = dict(studies_in(FOLDER)["fig8"])["fig8.jsonl"]
-    compared, lines = Compared(made, "held_out"), {line.series: line for line in made.lines}
-    readme = (replication.PAGE.parents[1] / "README.md").read_text(encoding="utf-8")
-    many = compared.mean(lines[MANY])
-    assert many is not None
-    assert f"({many.mean:.3f})" in readme
-    for series in ("he", "we", "she", "me"):
-        apart = compared.difference(lines[series])
-        assert apart is not None
-        below = series in ("he", "we")  # where README says "below", without a sign
-        words = apart.estimate.signed_text
-        assert (words.removeprefix("-") if below else words) in readme, series
-        assert (apart.word == "lower") == below
 
 
 @pytest.mark.slow
