@@ -110,7 +110,8 @@ def main():
     words.add_argument("--tokens", type=int, default=1024)
     gate("tests/training/test_stretches.py")
     given = words.parse_args()
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(given.ranks)]
+    launch = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(given.ranks)]
+    torchrun = [sys.executable, "-P", "-m", *launch]
     rows = []
     for kind in KINDS:
         for count in MICRO_BATCHES:

@@ -120,7 +120,7 @@ def test_the_survey_counts_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     folder.mkdir()
     for number, text in enumerate((prose(72), VERSE * 20, CODE * 20)):
         (folder / f"{number}.txt").write_text(text)
-    row = json.loads(survey_source(str(folder), 300, None, "text", as_json=True))
+    row = json.loads(survey_source(str(folder), 300, None, "text", None, 0, as_json=True))
     assert row["documents_of_hard_wrapped_prose"] == 1
 
 
