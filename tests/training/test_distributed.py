@@ -3,6 +3,8 @@
 import json
 import os
 import socket
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -304,3 +306,26 @@ def test_the_first_process_of_a_machine_precedes_its_others(monkeypatch: pytest.
     for rank in (2, 3, 1):
         begin(rank)
     assert done == [0, 2, 3, 1]
+
+
+def test_a_process_is_waited_for_while_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer than the limit, while it is in its block; no longer than the limit where it is not."""
+
+    def prepare() -> None:
+        with Group(store, Mesh(0, 2), 1.0).main_first():
+            entered.set()
+            time.sleep(2.0)
+            done.append(0)
+
+    monkeypatch.setattr("seqloom.core.launch.local_rank", lambda: 0)
+    monkeypatch.setattr("seqloom.training.group.BEAT", 0.05)
+    store, done, entered = HashStore(), list[int](), threading.Event()
+    first = threading.Thread(target=prepare, daemon=True)
+    first.start()
+    assert entered.wait(60)
+    with Group(store, Mesh(1, 2), 1.0).main_first():
+        done.append(1)
+    first.join()
+    assert done == [0, 1]
+    with pytest.raises(Lost), Group(HashStore(), Mesh(1, 2), 0.1).main_first():
+        pass

@@ -5,9 +5,10 @@ a process which died, failed or stalled (`seqloom.training.failures`).
 """
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, redirect_stderr
+from contextlib import contextmanager, nullcontext, redirect_stderr, suppress
 from io import StringIO
 from typing import Any, TypeVar, final
 
@@ -24,6 +25,8 @@ from seqloom.training.mesh import Mesh
 from seqloom.training.signals import Stop
 
 T = TypeVar("T")
+BEAT = 1.0
+"""seconds between the signs of life of a process that others wait for"""
 SIGNALLED = 15.0
 """seconds that a process waits for the others after it was asked to stop: a launcher kills after 30"""
 
@@ -104,8 +107,8 @@ class Group:
             stop.ask(number)
         return bool(number)
 
-    def of_main(self, compute: Callable[[], T], patient: bool = False) -> T:
-        """What rank 0 computes, as plain JSON; the others wait for it, with `patient` as long as it takes."""
+    def of_main(self, compute: Callable[[], T]) -> T:
+        """What rank 0 computes, as plain JSON; the others wait for it."""
         if self._store is None:
             return compute()
         key = self._key()
@@ -113,7 +116,7 @@ class Group:
             value = compute()
             self._store.set(f"{key}/0", json.dumps(value))
             return value
-        return json.loads(self._read(f"{key}/0", patient))
+        return json.loads(self._read(f"{key}/0"))
 
     def of_each(self, value: T) -> list[T]:
         """The values, as plain JSON, of all ranks in their order."""
@@ -127,7 +130,8 @@ class Group:
     def main_first(self) -> Iterator[None]:
         """The block runs in rank 0, then in the first process of each other machine, then in all others.
 
-        Only rank 0 reports what it does there.
+        It may take as long as it does: those who wait see the beats of the one that is in it. Only rank 0 reports what
+        it does there.
         """
         if self._store is None:
             yield
@@ -135,8 +139,11 @@ class Group:
         key = self._key()
         first_here = self.rank - launch.local_rank()
         for earlier in sorted({0, first_here} - {self.rank}):
-            self._read(f"{key}/{earlier}", patient=True)
-        with nullcontext() if self.main else redirect_stderr(StringIO()):
+            self._read(f"{key}/{earlier}", f"{key}/{earlier}/beats")
+        with (
+            nullcontext() if self.main else redirect_stderr(StringIO()),
+            _beats(self._store, f"{key}/{self.rank}/beats"),
+        ):
             yield
         self._store.set(f"{key}/{self.rank}", json.dumps(None))
 
@@ -184,14 +191,20 @@ class Group:
         except RuntimeError as error:
             raise lost_by(error, self.timeout) or Lost() from error
 
-    def _read(self, key: str, patient: bool = False) -> bytes:
-        """The value that a rank puts into the store under a key, once it is there. Raises Lost where it never comes."""
+    def _read(self, key: str, beats: str | None = None) -> bytes:
+        """The value that a rank puts into the store under a key, once it is there. Raises Lost where it never comes.
+
+        It is waited for while the count under `beats` grows.
+        """
         assert self._store is not None
         assert self._reports is not None
-        deadline = time.monotonic() + self.timeout
+        count, deadline = 0, time.monotonic() + self.timeout
         while not self._store.check([key]):
             self._reports.require_none()
-            if not patient and time.monotonic() > deadline:
+            beat = 0 if beats is None else self._store.add(beats, 0)
+            if beat > count:
+                count, deadline = beat, time.monotonic() + self.timeout
+            if time.monotonic() > deadline:
                 raise Lost(self.timeout)
             time.sleep(POLL)
         return self._store.get(key)
@@ -200,6 +213,25 @@ class Group:
         """The store's key for the next message: its number, the same in each rank."""
         self._messages += 1
         return str(self._messages)
+
+
+@contextmanager
+def _beats(store: Store, key: str) -> Iterator[None]:
+    """Counts up under a key, once a second, while the block runs."""
+    ended = threading.Event()
+
+    def beat() -> None:
+        with suppress(RuntimeError):  # whoever held the store has ended; the block meets it too
+            while not ended.wait(BEAT):
+                store.add(key, 1)
+
+    thread = threading.Thread(target=beat, name="beats", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
