@@ -26,7 +26,7 @@ Search = Annotated[
 Jobs = Annotated[int, typer.Option(help="cells that run at once, each on a GPU of its own, or on a share of the cores")]
 Share = Annotated[
     bool,
-    typer.Option("--share", help="run this command on several machines with one --out: each takes what nobody has"),
+    typer.Option("--share", help="run this command on several machines with one --out: each takes free cells"),
 ]
 Cluster = Annotated[str | None, typer.Option(help="train as jobs through submitit: slurm or local")]
 ClusterSet = Annotated[
@@ -53,6 +53,7 @@ RowsOut = Annotated[
     typer.Option(help="the folder for the rows; the same command continues there", parser=folder, metavar="PATH"),
 ]
 ModelChanges = Annotated[list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.dim=64")]
+Seeds = Annotated[int, typer.Option(help="models of each kind, with different initial weights")]
 Again = Annotated[list[str] | None, typer.Option(help="repeat the cells of this mixer, as after a change of its code")]
 Planned = Annotated[bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")]
 Batches = Annotated[int, typer.Option(help="training batches of each model", min=1, max=10**6)]

@@ -20,7 +20,7 @@ from seqloom.data.probes import probe
 from seqloom.studies.candidates import Candidate
 from seqloom.studies.probe_cell import Answers, ProbeCell
 from seqloom.studies.results import Results
-from seqloom.studies.study import Cell, Study
+from seqloom.studies.study import Cell, Study, require_distinct
 from seqloom.training.config import RunConfig
 from seqloom.training.memory import require_room
 from seqloom.training.objectives.probe import SOLVED
@@ -67,9 +67,7 @@ class Recall:
             "dims": self.dims,
             "learning rates": self.lrs,
         }
-        for name, values in grid.items():
-            if not values or len(set(values)) < len(values):
-                raise ValueError(f"recall needs {name} that differ, not {', '.join(map(str, values)) or 'none'}")
+        require_distinct("recall", grid)
         require_count(self.seeds)
 
     @property

@@ -9,7 +9,7 @@ there (module `results`), so that an interrupted study continues with the next c
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, final
@@ -26,6 +26,13 @@ from seqloom.training.train import train
 
 if TYPE_CHECKING:
     from seqloom.studies.results import Results
+
+
+def require_distinct(study: str, grid: Mapping[str, Sequence[object]]) -> None:
+    """ValueError where a list of a study's grid, by its name, is empty or has a value twice."""
+    for name, values in grid.items():
+        if not values or len(set(values)) < len(values):
+            raise ValueError(f"{study} needs {name} that differ, not {', '.join(map(str, values)) or 'none'}")
 
 
 class Row(BaseModel):

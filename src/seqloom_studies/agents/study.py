@@ -29,7 +29,7 @@ from seqloom.models.decision_config import DecisionConfig
 from seqloom.report.charts.chart import filename
 from seqloom.studies.candidate import Candidate
 from seqloom.studies.results import Results
-from seqloom.studies.study import Cell, Study
+from seqloom.studies.study import Cell, Study, require_distinct
 from seqloom.training.config import RunConfig
 from seqloom.training.preparation import identity, prepare_run
 from seqloom.training.settings import resolve
@@ -66,9 +66,7 @@ class Agents:
     def __post_init__(self) -> None:
         names = [mixer.name for mixer in self.mixers]
         lists = {"sources": self.sources, "mixers": names, "episodes": self.episodes, "contexts": self.contexts}
-        for setting, values in {**lists, "shares": self.shares}.items():
-            if not values or len(set(values)) < len(values):
-                raise ValueError(f"agents needs {setting} that differ, not {', '.join(map(str, values)) or 'none'}")
+        require_distinct("agents", {**lists, "shares": self.shares})
         require_count(self.seeds)
         for source in self.sources:
             if source.count(":") != 1 or not all(source.split(":")):

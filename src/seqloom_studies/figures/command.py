@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import folder, out_folder
+from seqloom.cli.options import ModelChanges, folder, out_folder
 from seqloom.cli.time_limit import time_limited
 
 MIXERS = (
@@ -36,9 +36,7 @@ def command(
         list[str] | None, typer.Option("--figure", help="gradients, features or times; may be repeated; default: all")
     ] = None,
     length: Annotated[int, typer.Option(help="tokens of a row, the longest of times", min=2, max=2**16)] = 128,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.dim=128")
-    ] = None,
+    change: ModelChanges = None,
     plan: Annotated[bool, typer.Option("--plan", help="print the measurements, and measure nothing")] = False,
 ) -> int:
     """Measures figures of the source texts: gradients by distance, errors of random features, times by length."""

@@ -30,7 +30,7 @@ from seqloom.ops.random_features.features import hyperbolic_log, softmax_log, tr
 from seqloom.runs.code import Codes, codes
 from seqloom.studies.candidate import Candidate
 from seqloom.studies.results import Results
-from seqloom.studies.study import Cell, Row, Study
+from seqloom.studies.study import Cell, Row, Study, require_distinct
 from seqloom.studies.timed_functions import sublayer
 from seqloom.training.config import RunConfig
 from seqloom.training.settings import resolve
@@ -103,9 +103,7 @@ def figures(
     unknown = [name for name in names if name not in FIGURES]
     if unknown or not names:
         raise ValueError(f"figures are {', '.join(FIGURES)}, not {', '.join(unknown) or 'none'}")
-    kinds = [mixer.name for mixer in mixers]
-    if not kinds or len(set(kinds)) < len(kinds):
-        raise ValueError(f"figures need mixers that differ, not {', '.join(kinds) or 'none'}")
+    require_distinct("figures", {"mixers": [mixer.name for mixer in mixers]})
     configs = {mixer.name: resolve("tiny", ["model.dim=64", *changes, *mixer.changes]) for mixer in mixers}
 
     def cells() -> Iterator[FigureCell]:

@@ -26,7 +26,7 @@ from seqloom.face import load
 from seqloom.runs.layout import Run
 from seqloom.studies.candidate import Candidate
 from seqloom.studies.results import Results
-from seqloom.studies.study import Cell, Row, RunCell, Study, scoring
+from seqloom.studies.study import Cell, Row, RunCell, Study, require_distinct, scoring
 from seqloom.training.config import RunConfig
 from seqloom.training.preparation import identity, with_corpus, with_text
 from seqloom.training.settings import resolve
@@ -132,10 +132,7 @@ class MarkovGap:
     changes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        names = [model.name for model in self.models]
-        for setting, values in (("models", names), ("orders", self.orders)):
-            if not values or len(set(values)) < len(values):
-                raise ValueError(f"markov-gap needs {setting} that differ, not {', '.join(map(str, values)) or 'none'}")
+        require_distinct("markov-gap", {"models": [model.name for model in self.models], "orders": self.orders})
         require_count(self.seeds)
         for source in self.sources:
             chain_of(source)

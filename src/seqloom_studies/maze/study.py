@@ -23,7 +23,7 @@ from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
 from seqloom.studies.candidate import Candidate, parse_candidate
 from seqloom.studies.results import Results
-from seqloom.studies.study import Cell, Row, RunCell, Study
+from seqloom.studies.study import Cell, Row, RunCell, Study, require_distinct
 from seqloom.training.config import RunConfig
 from seqloom.training.preparation import identity, prepare_run
 from seqloom.training.settings import resolve
@@ -117,9 +117,7 @@ class Maze:
     changes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        for setting, values in (("agents", [agent.name for agent in self.agents]), ("lengths", self.lengths)):
-            if not values or len(set(values)) < len(values):
-                raise ValueError(f"maze needs {setting} that differ, not {', '.join(map(str, values)) or 'none'}")
+        require_distinct("maze", {"agents": [agent.name for agent in self.agents], "lengths": self.lengths})
         require_count(self.seeds)
         for length in self.lengths:
             for agent in self.agents:

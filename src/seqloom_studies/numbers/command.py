@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import Jobs, ModelsOut, Planned, Share, out_folder
+from seqloom.cli.options import Jobs, ModelChanges, ModelsOut, Planned, Seeds, Share, out_folder
 from seqloom.cli.time_limit import time_limited
 
 MIXERS = ("s5", "s4", "mamba:expand=1", "lstm", "he", "attention")
@@ -26,10 +26,8 @@ def command(
         list[float] | None,
         typer.Option("--lr", help="learning rate; may be repeated: the best of each mixer and series counts (0.003)"),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="models of each kind, with different initial weights")] = 1,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.head=mean")
-    ] = None,
+    seeds: Seeds = 1,
+    change: ModelChanges = None,
     plan: Planned = False,
     jobs: Jobs = 1,
     share: Share = False,

@@ -26,7 +26,7 @@ from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
 from seqloom.studies.candidate import Candidate
 from seqloom.studies.results import Results
-from seqloom.studies.study import Cell, Row, RunCell, Study
+from seqloom.studies.study import Cell, Row, RunCell, Study, require_distinct
 from seqloom.training.config import RunConfig
 from seqloom.training.objectives.numbers import series_of
 from seqloom.training.preparation import identity, prepare_run
@@ -104,7 +104,7 @@ class NumbersCell(RunCell):
         """The root of the mean square of errors by target, each divided by its deviation."""
         if errors is None:
             return None
-        deviations = np.array(self.config.model.target_deviation)  # type: ignore[attr-defined]
+        deviations = np.array(self.config.model.target_deviation)  # type: ignore[attr-defined]  # every regressor has it
         return float(np.sqrt(np.mean((np.array([*errors.values()]) / deviations) ** 2)))
 
     def _forecast(self, run: Run) -> tuple[list[float] | None, list[list[float]] | None]:
@@ -143,9 +143,7 @@ class NumbersStudy:
 
     def __post_init__(self) -> None:
         names = [mixer.name for mixer in self.mixers]
-        for setting, values in (("mixers", names), ("series", self.sources), ("learning rates", self.lrs)):
-            if not values or len(set(values)) < len(values):
-                raise ValueError(f"numbers needs {setting} that differ, not {', '.join(map(str, values)) or 'none'}")
+        require_distinct("numbers", {"mixers": names, "series": self.sources, "learning rates": self.lrs})
         require_count(self.seeds)
 
     @property

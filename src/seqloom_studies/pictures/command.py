@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import Jobs, ModelsOut, Planned, Share, out_folder
+from seqloom.cli.options import Jobs, ModelChanges, ModelsOut, Planned, Seeds, Share, out_folder
 from seqloom.cli.time_limit import time_limited
 
 MIXERS = (
@@ -26,10 +26,8 @@ def command(
         str, typer.Option("--source", help="images:KIND[:SIZE[:COUNT[:SEED]]][:blocks], or images:./FOLDER")
     ] = "images:digits",
     batches: Annotated[int, typer.Option(help="training batches", min=1, max=10**6)] = 1500,
-    seeds: Annotated[int, typer.Option(help="models of each kind, with different initial weights")] = 1,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.depth=6")
-    ] = None,
+    seeds: Seeds = 1,
+    change: ModelChanges = None,
     plan: Planned = False,
     jobs: Jobs = 1,
     share: Share = False,

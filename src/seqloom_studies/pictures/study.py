@@ -28,7 +28,7 @@ from seqloom.generation.several import generate_texts
 from seqloom.runs.layout import Run
 from seqloom.studies.candidate import Candidate
 from seqloom.studies.results import Results
-from seqloom.studies.study import Cell, Row, RunCell, Study
+from seqloom.studies.study import Cell, Row, RunCell, Study, require_distinct
 from seqloom.training.config import RunConfig
 from seqloom.training.preparation import identity, with_corpus, with_text
 from seqloom.training.settings import resolve
@@ -138,9 +138,7 @@ class PicturesStudy:
     changes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        names = [mixer.name for mixer in self.mixers]
-        if not names or len(set(names)) < len(names):
-            raise ValueError(f"pictures needs mixers that differ, not {', '.join(names) or 'none'}")
+        require_distinct("pictures", {"mixers": [mixer.name for mixer in self.mixers]})
         require_count(self.seeds)
 
     @property

@@ -5,7 +5,18 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import Again, Cluster, ClusterSet, Jobs, ModelsOut, Planned, Share, out_folder
+from seqloom.cli.options import (
+    Again,
+    Cluster,
+    ClusterSet,
+    Jobs,
+    ModelChanges,
+    ModelsOut,
+    Planned,
+    Seeds,
+    Share,
+    out_folder,
+)
 from seqloom.cli.time_limit import time_limited
 
 Numbers = Annotated[list[int] | None, typer.Option("--dim", help="channels of the models; may be repeated (64)", min=1)]
@@ -42,10 +53,8 @@ def command(
     climb: Annotated[
         bool, typer.Option("--climb", help="train at the next difficulty only mixers that solved the one before")
     ] = False,
-    seeds: Annotated[int, typer.Option(help="models of each kind, with different initial weights")] = 1,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.position=none")
-    ] = None,
+    seeds: Seeds = 1,
+    change: ModelChanges = None,
     again: Again = None,
     plan: Planned = False,
     jobs: Jobs = 1,

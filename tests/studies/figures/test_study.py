@@ -67,7 +67,7 @@ def test_the_page_leaves_out_what_a_logarithm_has_no_place_for() -> None:
     [
         ((), {}, "figures are gradients, features, times, not none"),
         (("gradient",), {}, "not gradient"),
-        (("times",), {"mixers": []}, "need mixers that differ"),
+        (("times",), {"mixers": []}, "figures needs mixers that differ, not none"),
         (("times",), {"changes": ["model.size=3"]}, "unknown setting"),
     ],
 )
