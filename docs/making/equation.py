@@ -15,7 +15,7 @@ from typing import final
 from seqloom.core.mixer_config import MixerConfig
 
 WIDTH = 84
-"""columns of an equation; remarks beside a wider one go below it"""
+"""columns of an equation; a remark to the right of a wider one goes below it"""
 _REMARK = re.compile(r"^( {4,}\S.*\S|) {3,}(\S.*)$")
 """a line with a remark on its right, or one that goes on with the remark of the line before"""
 

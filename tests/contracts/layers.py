@@ -240,7 +240,7 @@ class Configured(Bare):
 
 
 class Pair(Bare):
-    def forward(self, x: Tensor) -> tuple[tuple[Tensor, None], None]:  # type: ignore[override]
+    def forward(self, x: Tensor) -> tuple[tuple[Tensor, None], None]:  # type: ignore[override]  # as other packages' layers
         return (x, None), None
 
 

@@ -44,7 +44,7 @@ class AtStep:
                 os.kill(os.getpid(), self.number)
             return batch(updates, number)
 
-        Updates.batch = watched  # type: ignore[method-assign]
+        Updates.batch = watched  # type: ignore[method-assign]  # in a process of the test's own
 
 
 @final

@@ -35,7 +35,9 @@ class Fake:
     """Stands in for a process: it ends after some looks, with rows, or without where it is of an odd number."""
 
     def __init__(self, cell: Square, out: Path, looks: int) -> None:
-        self.cell, self.out, self.looks = cell, out, looks
+        self.cell = cell
+        self.out = out
+        self.looks = looks
         self.ended: list[str] = []
 
     def alive(self) -> bool:
@@ -58,7 +60,9 @@ class Fakes:
     """Stands in for the processes of a machine."""
 
     def __init__(self, out: Path, most: int = 2, looks: int = 3) -> None:
-        self.out, self.most, self.looks = out, most, looks
+        self.out = out
+        self.most = most
+        self.looks = looks
         self.started: list[Fake] = []
 
     def start(self, cells: Sequence[Any]) -> list[Any]:

@@ -48,7 +48,10 @@ class AnyLayer(Mixer, ABC):
     def __init__(self, settings: LayerSettings, site: Layer, findings: Findings) -> None:
         super().__init__()
         self.dim = site.dim
-        self.name, self.settings, self.site, self.findings = settings.kind, settings, site, findings
+        self.name = settings.kind
+        self.settings = settings
+        self.site = site
+        self.findings = findings
         self.layer = settings.build_layer(site)
         if not any(True for _ in (*self.layer.parameters(), *self.layer.buffers())):
             self.register_buffer("no_weights", torch.empty(0), persistent=False)

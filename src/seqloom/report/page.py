@@ -35,7 +35,7 @@ class Report:
 
     rows: Comparison
     front: Chart | None
-    """the chart beside the answer: held-out loss against memory, where that is known"""
+    """the chart next to the answer: held-out loss against memory, where that is known"""
     answer: list[str]
     """sentences; the first is the conclusion"""
     table: list[table.Row]

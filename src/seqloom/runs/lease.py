@@ -87,7 +87,7 @@ class Lease:
                 replace(self._file(self._held), FREE)
 
     def remove(self) -> None:
-        """Removes the lease, which nobody needs any more."""
+        """Removes the lease, after its work is done."""
         discard(self._file(self._held))
 
     def holder(self) -> str:
@@ -108,7 +108,7 @@ class Lease:
         return self._unchanged >= self._patience
 
     def _newest(self) -> int:
-        """The highest number; 0 where nobody has held the lease."""
+        """The highest number; 0 where the lease was never held."""
         return max(self._numbers(), default=0)
 
     def _numbers(self) -> list[int]:

@@ -70,7 +70,7 @@ class ComparisonRows(Sequence[dict[str, Any]]):
         return format_table(self.comparison, form)
 
     def to_pandas(self) -> "pd.DataFrame":
-        """A table of pandas with a line a model, by its name. ImportError, which says what to do, without pandas."""
+        """A table of pandas with one line for each model. ImportError, which says what to do, without pandas."""
         try:
             import pandas as pd
         except ImportError:

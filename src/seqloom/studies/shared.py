@@ -1,4 +1,4 @@
-"""Cells of one study on several machines: the same command on each, with one shared folder, takes what nobody has.
+"""Cells of one study on several machines: the same command on each, with one shared folder, takes free cells.
 
     seqloom compare attention he --out /shared/compare --seeds 8 --jobs 4 --share       on every machine
 

@@ -7,7 +7,7 @@ Each run is one of
     seqloom train board/small --data BOOKS --out runs/play/KIND --set model.mixer.kind=KIND --set model.context=2048
         --set training.batch=2
 
-Its newest model, with weights rounded to bfloat16, goes into src/seqloom/play/models/KIND beside a card.
+Its newest model, with weights rounded to bfloat16, goes into src/seqloom/play/models/KIND, with a README.md.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def pack(folder: Path, out: Path, text: str, commit: str) -> Path:
 
 
 def card(settings: dict[str, Any], scores: dict[str, Any], about: dict[str, Any]) -> str:
-    """What stands beside a model, given the settings and the last row of its run."""
+    """The README.md of a model, given the settings and the last row of its run."""
     model, training = settings["model"], settings["training"]
     return CARD.format(
         kind=model["mixer"]["kind"],

@@ -25,7 +25,7 @@ CHOOSE = "choose columns by --set data.column=a,b"
 @final
 @dataclass(frozen=True, eq=False)
 class NumberTable:
-    """values (N, C), a row a time, and the names of the columns."""
+    """values (N, C), one row for each time, and the names of the columns."""
 
     values: Floats
     names: tuple[str, ...]
