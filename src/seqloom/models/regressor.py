@@ -7,7 +7,8 @@
 v_t: the columns at time t; μ, σ and μ', σ': means and deviations of columns and of targets, from the data; b is the one
 embedding of the model.
 
-Source: as Informer and S4 embed numbers, by one matrix; the layers are those of `transformer`.
+Source: Informer (arXiv:2012.07436) and S4 (arXiv:2111.00396) read numbers by one matrix too; the layers are those of
+`transformer`.
 """
 
 from typing import Any, NoReturn, TypeAlias, final
