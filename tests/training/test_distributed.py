@@ -242,6 +242,16 @@ def test_the_lowest_remaining_rank_reports_the_reason(cause: str, monkeypatch: p
     assert str(Reports(store, 1, 2).ending(Lost())) == ""
 
 
+def test_a_process_that_waits_inside_torch_is_not_taken_for_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures, "GRACE", 0.5)
+    monkeypatch.setattr(failures, "LOOK", 0.01)
+    monkeypatch.setattr(failures.signal, "signal", lambda *_: None)
+    store = dist.HashStore()
+    with Reports(store, 2, 3).answers():
+        ending = Reports(store, 0, 3).ending(Lost())
+    assert str(ending).startswith("rank 1 died;")
+
+
 GLOO = "[/pytorch/third_party/gloo/gloo/transport/tcp/{}"
 
 

@@ -72,7 +72,8 @@ def join_group(config: TrainConfig) -> Iterator[Group]:
     mesh = Mesh(rank, size, config.sequence)
     group = Group(PrefixStore(f"seqloom/{name}", store), mesh, config.timeout)
     try:
-        yield group
+        with group.answers():
+            yield group
         group.meet()  # a process that leaves while another still sends would abort it
     except BaseException as error:
         ending = group.ending(error)

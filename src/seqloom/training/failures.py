@@ -1,7 +1,8 @@
 """How a group of processes ends where one of them fails: each reports its error, and one prints the cause in one line.
 
 A process that fails writes a report into the launcher's store: its own error, or that it lost the others. All wait a
-moment for the reports of the others. Those without a report are the ones that died or stalled. The lowest rank that has
+moment for the reports of the others. Those without a report are the ones that died or stalled, unless they only wait
+inside torch for a process that has reported: a thread of theirs answers that they live. The lowest rank that has
 reported raises the message, the others an empty one, so that a terminal shows one line.
 """
 
@@ -9,6 +10,8 @@ import json
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, final
 
 import torch.distributed as dist
@@ -18,6 +21,8 @@ from seqloom.core.launch import Ended
 
 GRACE = 5.0
 """seconds that a process waits for the reports of the others"""
+LOOK = 1.0
+"""seconds between two looks for a failure of another process, by the thread that answers it"""
 
 
 class Lost(Exception):
@@ -53,6 +58,32 @@ class Reports:
         if self._read_reports():
             raise Lost
 
+    @contextmanager
+    def answers(self) -> Iterator[None]:
+        """While the block runs, a thread answers the first failure: this process lives, though its report may wait.
+
+        Of two processes, the one that failed to answer is the other.
+        """
+        if self._size == 2:
+            yield
+            return
+        ended = threading.Event()
+
+        def answer() -> None:
+            with suppress(RuntimeError):  # whoever held the store has ended
+                while not ended.wait(LOOK):
+                    if self._ranks_under("failure"):
+                        self._store.set(f"lives/{self._rank}", "")
+                        return
+
+        thread = threading.Thread(target=answer, name="answers", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
     def ending(self, error: BaseException) -> BaseException:
         """Reports an error, waits for the others' reports, and returns what this rank raises instead."""
         if threading.current_thread() is threading.main_thread():
@@ -62,8 +93,9 @@ class Reports:
         try:
             self._store.set(f"failure/{self._rank}", json.dumps(report))
             reports = self._wait_for_reports()
+            alive = self._ranks_under("lives")
         except RuntimeError:  # rank 0 held the store and died, or the launcher did
-            reports = {self._rank: report}
+            reports, alive = {self._rank: report}, []
         if not (lost or isinstance(error, ValueError | OSError)):
             return error  # a fault of our own, whose traceback is printed, or Ctrl-C
         if self._rank != min(reports):
@@ -74,11 +106,12 @@ class Reports:
         if causes:
             first = min(causes)
             return Ended(f"rank {first}: {causes[first]}")
-        return Ended(self._missing(reports))
+        return Ended(self._missing(reports, alive))
 
-    def _missing(self, reports: dict[int, dict[str, Any]]) -> str:
-        """In words: which ranks have not reported, and what that means."""
-        ranks = [rank for rank in range(self._size) if rank not in reports]
+    def _missing(self, reports: dict[int, dict[str, Any]], alive: list[int]) -> str:
+        """In words: which ranks have not reported, nor answered that they live, and what that means."""
+        silent = [rank for rank in range(self._size) if rank not in reports]
+        ranks = [rank for rank in silent if rank not in alive] or silent
         if not ranks:
             return "the connection between the processes broke; the same command continues from the last checkpoint"
         which = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(str(rank) for rank in ranks)}"
@@ -95,8 +128,11 @@ class Reports:
 
     def _read_reports(self) -> dict[int, dict[str, Any]]:
         """The reports that are in the store now, by rank."""
-        ranks = [rank for rank in range(self._size) if self._store.check([f"failure/{rank}"])]
-        return {rank: json.loads(self._store.get(f"failure/{rank}")) for rank in ranks}
+        return {rank: json.loads(self._store.get(f"failure/{rank}")) for rank in self._ranks_under("failure")}
+
+    def _ranks_under(self, name: str) -> list[int]:
+        """The ranks that have put something into the store under a name."""
+        return [rank for rank in range(self._size) if self._store.check([f"{name}/{rank}"])]
 
 
 def _describe(error: BaseException) -> str:

@@ -8,7 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, redirect_stderr, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stderr, suppress
 from io import StringIO
 from typing import Any, TypeVar, final
 
@@ -166,6 +166,10 @@ class Group:
         if self.size > 1:
             self._stop = None  # a stop request does not end this wait: rank 0 may still be saving
             self.wait(dist.barrier(async_op=True))
+
+    def answers(self) -> AbstractContextManager[None]:
+        """Inside, this process answers others that ask after a failure whether it lives."""
+        return nullcontext() if self._reports is None else self._reports.answers()
 
     def ending(self, error: BaseException) -> BaseException:
         """What this rank raises instead of an error, when all have reported theirs: see `Reports.ending`."""
