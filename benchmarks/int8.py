@@ -1,8 +1,9 @@
 """What int8 costs and saves: loss on a text, time of a token and of a whole text, bytes, next to the model in float32.
 
-python benchmarks/int8.py [runs/he valid.txt [runs/attention valid.txt …]]
+python benchmarks/int8.py                                              the times
+python benchmarks/int8.py valid.txt runs/he runs/attention …           the losses of runs on a text
 
-The times are of untrained decoders, since a small run has too small products; the loss is of runs, each on a text.
+The times are of untrained decoders, since a small run has too small products.
 """
 
 import sys
@@ -15,6 +16,8 @@ import seqloom
 
 KINDS = ("attention", "gated_delta", "he", "mamba2")
 DIMS, DEPTH, CONTEXT, TOKENS = (256, 512), 4, 128, 32
+TEXT = 100_000
+"""tokens of a text at most"""
 
 
 @torch.no_grad()
@@ -52,7 +55,7 @@ def losses(run, text):
     model = seqloom.load(run)
     ids = torch.tensor(model.tokenizer.encode(Path(text).read_text(encoding="utf-8")))
     context = model.config.context
-    count = min((len(ids) - 1) // context, 200)
+    count = min((len(ids) - 1) // context, max(1, TEXT // context))
     batch = ids[: count * context + 1]
     found = {}
     for name, each in (("float32", model), ("int8", seqloom.quantize(model))):
@@ -66,11 +69,10 @@ def losses(run, text):
 
 
 def main():
-    """Rows of time for each mixer and width, and of loss for each run."""
+    """Rows of loss for each run that is named, of time for each mixer and width where none is."""
     gate("tests/models/test_int8.py")
-    runs, texts = sys.argv[1::2], sys.argv[2::2]
-    rows = [times(kind, dim) for kind in KINDS for dim in DIMS]
-    append("int8", rows + [losses(run, text) for run, text in zip(runs, texts, strict=True)])
+    text, *runs = sys.argv[1:] or [""]
+    append("int8", [losses(run, text) for run in runs] or [times(kind, dim) for kind in KINDS for dim in DIMS])
 
 
 if __name__ == "__main__":

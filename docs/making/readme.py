@@ -93,7 +93,13 @@ def _recall() -> dict[str, str]:
     models = {"recalls_attention": "attention-heads=2", "recalls_delta": "gated_delta-heads=2", "recalls_he": "he"}
     shares = {name: recalled.share(RESULTS, mixer, DIM, ASKED) for name, mixer in models.items()}
     known = {name: "-" if share is None else f"{100 * share:.0f}%" for name, share in shares.items()}
-    return {**known, "pairs": f"{ASKED}", "recall_dim": f"{DIM}", "recall_depth": f"{recalled.DEPTH}"}
+    return {
+        **known,
+        "pairs": f"{ASKED}",
+        "guessing": f"{100 / ASKED:.0f}%",
+        "recall_dim": f"{DIM}",
+        "recall_depth": f"{recalled.DEPTH}",
+    }
 
 
 def _gpu() -> str:

@@ -16,9 +16,9 @@ from seqloom.training.loop import Updates
 @final
 @dataclass(frozen=True)
 class AtWrite:
-    """At the call `call`, from 0, that opens a file to write, writes, renames or removes: a kill, or a full disk.
+    """A kill at the call `call`, from 0, that opens a file to write, writes, renames or removes; or a disk full from it on.
 
-    A write that meets it has written half.
+    A write that meets it has written half. A full disk still renames and removes.
     """
 
     call: int
@@ -67,7 +67,8 @@ class _Calls:
 
     def arm(self) -> None:
         os.open = self._counted(os.open, lambda path, flags=0, *more: flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
-        for name in ("write", "ftruncate", "mkdir", "rename", "replace", "unlink", "rmdir"):
+        needing_no_space = ("rename", "replace", "unlink", "rmdir") if self.fault.how == "kill" else ()
+        for name in ("write", "ftruncate", "mkdir", *needing_no_space):
             setattr(os, name, self._counted(getattr(os, name)))
         io.open = self._open  # type: ignore[assignment]  # of Path.open
         os.fsync = lambda file: None  # a kill leaves what the system holds
@@ -75,9 +76,9 @@ class _Calls:
     def meet(self) -> None:
         """One more call: the fault, if it is its turn."""
         self.calls += 1
-        if self.calls == self.fault.call + 1:
-            if self.fault.how == "kill":
-                os.kill(os.getpid(), signal.SIGKILL)
+        if self.fault.how == "kill" and self.calls == self.fault.call + 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.fault.how == "full" and self.calls > self.fault.call:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _counted(

@@ -24,8 +24,8 @@ RUN = (
     *("model.mixer.kind=attention", "training.precision=float64", "training.batch=6", "training.save_every=2"),
     *("training.evaluate_every=0", "training.shard=fsdp"),
 )
-CALLS = {True: 100, False: 12}
-"""about how many calls of rank 0, and of another rank, change the file system"""
+CALLS = {"killed at a write": (100, 12), "disk full": (50, 12)}
+"""about how many calls of rank 0, and of another rank, change the file system or need space"""
 CLOSE = 1e-11
 REFUSALS = ("differs from rank 0", "holds a run of other settings", "would no longer be the same bit for bit")
 """what is said of a rank; and of rank 0, where it is the one that differs from the run"""
@@ -66,8 +66,8 @@ def draw_fault(kind: str, seed: int, number: int) -> Fault:
     draw = random.Random(f"{seed} {number} {kind}")
     ranks = draw.choice((2, 3))
     rank = draw.randrange(ranks)
-    of_calls = kind in ("killed at a write", "disk full")
-    at = draw.randrange(CALLS[rank == 0]) if of_calls else draw.randrange(1, STEPS)
+    calls = CALLS.get(kind)
+    at = draw.randrange(calls[rank > 0]) if calls else draw.randrange(1, STEPS)
     return Fault(kind, ranks, rank, at, draw.choice(("sync", "async")), draw.choice((1, 2, 3)))
 
 

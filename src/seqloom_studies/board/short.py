@@ -89,7 +89,7 @@ class Short:
             *([f"on code, windows of {CONTEXT} ± (runs)"] if self.code else []),
             f"memory, context {CONTEXT}",
             f"memory if built for context {LONG:,}",
-            "training step",
+            "training step on a CPU",
         ]
 
     @property
