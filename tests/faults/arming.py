@@ -16,7 +16,7 @@ from seqloom.training.loop import Updates
 @final
 @dataclass(frozen=True)
 class AtWrite:
-    """A kill at the call `call`, from 0, that opens a file to write, writes, renames or removes; or a disk full from it on.
+    """At the call `call`, from 0, that opens a file to write, writes, renames or removes: a kill, or from it on a full disk.
 
     A write that meets it has written half. A full disk still renames and removes.
     """
