@@ -16,9 +16,9 @@ from seqloom.training.loop import Updates
 @final
 @dataclass(frozen=True)
 class AtWrite:
-    """At the call `call`, from 0, that opens a file to write, writes, renames or removes: a kill, or from it on a full disk.
+    """A kill at the call `call`, from 0, that opens a file to write, writes, renames or removes.
 
-    A write that meets it has written half. A full disk still renames and removes.
+    Or a disk that is full from there on, which still renames and removes. A write that meets it has written half.
     """
 
     call: int
