@@ -7,12 +7,12 @@ import re
 from pathlib import Path
 
 from docs.making import picture
+from docs.making.by_races import GPU_NAMES
 from docs.making.results import RESULTS, rows
 from docs.making.template import render
-from seqloom.core.table import format_size, markdown
+from seqloom.core.table import markdown
 from seqloom.training.settings import resolve
 from seqloom_studies.board import lineup, short
-from seqloom_studies.board.standing import Standing
 from seqloom_studies.recall import recalled
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +21,6 @@ FIXED = {"3.11", "2.0", "95"}
 """numbers of the template that nothing measures: Python's version, the licence's, the percents of an interval"""
 ASKED, DIM = 16, 64
 """pairs and width of the models whose recall README gives"""
-GPU_TITLES = {"attention": "attention", "he": "the HE Extractor", "gated_delta": "`gated_delta`"}
 
 
 def page() -> str | None:
@@ -46,7 +45,7 @@ def values() -> dict[str, str] | None:
         return None
     recipe = resolve(lineup.RECIPE, [])
     tokens = recipe.training.batch * short.CONTEXT
-    attention, window = (six.standing(model) for model in six.protocol.models[:2])
+    attention = six.standing(six.protocol.models[0])
     row = attention.first
     return {
         "table": markdown(six.head, six.lines),
@@ -63,7 +62,7 @@ def values() -> dict[str, str] | None:
         "machine": next((time.machine for time in six.times if time.step is not None), "not timed"),
         "verdicts": "".join(f"\n  - {verdict}" for verdict in six.verdicts) or " not decided yet",
         "authors": f"{len({author for run in attention.rows.values() for author in run.authors.get('test', ())})}",
-        "long_memory": _long_memory(attention, window, six.books.standings.get("gru")),
+        "long_memory": six.long_memory,
         **_recall(),
         "gpu": _gpu(),
     }
@@ -75,17 +74,6 @@ def measured_numbers(text: str) -> set[str]:
     prose = re.sub(r"\]\([^)]*\)", "]", prose)
     prose = re.sub(r"`[^`]*`", "", prose)
     return set(re.findall(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?!\w)", prose))
-
-
-def _long_memory(attention: Standing, window: Standing, gru: Standing | None) -> str:
-    """Whether the books test long memory: how attention to few tokens, and a small state, compare with attention."""
-    losses = [standing.estimate.mean for standing in (attention, window)]
-    relation = "is as good as" if losses[1] <= losses[0] else "needs more bits per byte than"
-    sentence = f"attention to the last 64 tokens ({losses[1]:.3f}) {relation} attention to all ({losses[0]:.3f})"
-    if gru is not None and gru.estimate.mean < min(losses):
-        size = format_size(gru.first.state_bytes[f"{short.CONTEXT}"])
-        sentence += f", and a GRU with a state of {size} ({gru.estimate.mean:.3f}) is below both"
-    return sentence
 
 
 def _recall() -> dict[str, str]:
@@ -109,7 +97,7 @@ def _gpu() -> str:
         return ""
     sizes = dict(change.split("=") for change in races[-1]["sizes"])
     times = races[-1]["ms_median_quartiles"]
-    steps = ", ".join(f"{times[model][0]:.0f} ms with {title}" for model, title in GPU_TITLES.items() if model in times)
+    steps = ", ".join(f"{times[model][0]:.0f} ms with {title}" for model, title in GPU_NAMES.items() if model in times)
     gpu = "H100" if "H100" in races[-1]["machine"] else "GPU"
     size = (
         f"dim {sizes['model.dim']}, depth {sizes['model.depth']}, context {int(sizes['model.context']):,}, "

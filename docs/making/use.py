@@ -1,21 +1,18 @@
-"""When to use a mixer and when not, from its traits and from the rows of the comparison of all mixers.
+"""When to use a mixer and when not, from its traits, the comparison at equal parameters, and the trained probes.
 
-Good for: each need of docs/choose.md in which the mixer is the best or tied with the best, unless most mixers are tied.
-Of losses that were observed once only the lowest counts. Not for: each probe with fewer than half of the answers right.
+Good for: what its state allows, and each probe that a model of the mixer solves. Not for: what its traits exclude, and
+each probe in which none of its models is halfway between guessing and all right.
 """
 
-from collections.abc import Sequence
-
-from docs.making.results import RESULTS, rows
+from docs.making.by_probes import SOLVED, TRACKED
+from docs.making.results import RESULTS
 from seqloom.core.mixer import Traits
-from seqloom.report.measured import Measured
-from seqloom.report.needs import PROBES, Need, needs
 from seqloom_studies.board import section
+from seqloom_studies.recall import recalled, tracked
+from seqloom_studies.recall.tracked import model_name
 
-FEW = 0.5
-"""the share of right answers below which a probe is listed as what the mixer is not for"""
-MANY = 0.5
-"""the share of tied mixers above which a need is listed for none of them"""
+HALF = 0.5
+"""the part of the way from guessing to all answers right, below which a probe is listed as what the mixer is not for"""
 FOR = {
     "constant": "generation of any length: its state has a constant size",
     "window": "a fixed window: its state holds at most its context",
@@ -30,29 +27,66 @@ AGAINST = {
 
 def use(kind: str, traits: Traits) -> dict[str, object]:
     """The uses that a mixer is good for, those that it is not for, and where it was measured."""
-    rows_of_mixers = [row for row in rows("all") if "left_out" not in row]
-    rows_of_kind = [row for row in rows_of_mixers if row["kind"] == kind]
-    good = [FOR[traits.state]] if traits.state in FOR else []
-    names = {row["contender"] for row in rows_of_kind}
-    for need in needs([Measured.from_row(row) for row in rows_of_mixers]):
-        if len(_best(need)) <= MANY * len(rows_of_mixers) and any(row.contender in names for row in _best(need)):
-            good.append(_named(need))
-    bad = _limits(traits) + _failed([Measured.from_row(row) for row in rows_of_kind])
-    return {"good": good, "bad": bad, "measured": _measured(kind, bool(rows_of_kind))}
+    recalls, misses = _recall(kind)
+    tracks, loses = _tracking(kind)
+    by_traits = [FOR[traits.state]] if traits.state in FOR else []
+    probed = bool(recalls or misses or tracks or loses)
+    return {
+        "good": [*by_traits, *recalls, *tracks],
+        "bad": [*_limits(traits), *misses, *loses],
+        "measured": _measured(kind, probed=probed),
+    }
 
 
-def _measured(kind: str, compared: bool) -> str:
-    """Where it was compared: the board with its result there, and the comparison of all mixers."""
-    on_board = section.result(kind, RESULTS)
-    sentences = [f"On [the board](../results.md#the-board), at equal parameters: {on_board}."] if on_board else []
-    if compared:
+def _recall(kind: str) -> tuple[list[str], list[str]]:
+    """The most pairs that a model of the mixer recalls, and the fewest that none of its models does."""
+    best: dict[int, tuple[float, str]] = {}
+    for (mixer, dim), cells in recalled.best_cells(RESULTS).items():
+        if _kind(mixer) == kind:
+            for pairs, cell in cells.items():
+                model = f"{cell.share:.1%} right as {model_name(mixer)} of dim {dim}"
+                best[pairs] = max(best.get(pairs, (0.0, "")), (cell.share, model))
+    solved = [pairs for pairs, (share, _) in best.items() if share >= SOLVED]
+    missed = [pairs for pairs, (share, _) in best.items() if share < HALF]
+    good = [f"recall of {max(solved)} pairs that were seen once ({best[max(solved)][1]})"] if solved else []
+    bad = [f"recall of {min(missed)} pairs that were seen once ({best[min(missed)][1]})"] if missed else []
+    return good, bad
+
+
+def _tracking(kind: str) -> tuple[list[str], list[str]]:
+    """The probes of state tracking that a model of the mixer solves, and those that none of its models does."""
+    good, bad = [], []
+    models = {mixer: of for mixer, of in tracked.tracked_mixers(RESULTS).items() if _kind(mixer) == kind}
+    for probe, words in TRACKED.items():
+        answers = {mixer: of[probe] for mixer, of in models.items() if probe in of}
+        if not answers:
+            continue
+        best = max(answers, key=lambda mixer: answers[mixer].share)
+        line = f"{words} ({answers[best].text} right as {model_name(best)}, beyond the trained length)"
+        if answers[best].share >= SOLVED:
+            good.append(line)
+        elif answers[best].share < answers[best].chance + HALF * (1 - answers[best].chance):
+            bad.append(line)
+    return good, bad
+
+
+def _kind(mixer: str) -> str:
+    return mixer.partition("-")[0]
+
+
+def _measured(kind: str, *, probed: bool) -> str:
+    """Where it was measured: its result in the comparison, and the probes."""
+    result = section.result(kind, RESULTS)
+    sentences = [f"In [the comparison](../results.md#the-comparison) at equal parameters: {result}."] if result else []
+    if probed:
         sentences.append(
-            "The measurements are from one comparison of all mixers at a small size ([Choose](../choose.md))."
+            "Recall and state tracking are of small models that were trained on that task alone "
+            "([results](../results.md#how-many-pairs-are-recalled))."
         )
     if sentences:
         return " ".join(sentences)
     command = f"seqloom compare attention:heads=4 {kind} --data books/ --out runs/compare"
-    return f"No stored row compares it with other mixers yet: `{command}`."
+    return f"The comparison at equal parameters does not have it: `{command}`."
 
 
 def _limits(traits: Traits) -> list[str]:
@@ -63,24 +97,3 @@ def _limits(traits: Traits) -> list[str]:
     if traits.state in AGAINST and (traits.causal != "never" or traits.state != "none"):
         limits.append(AGAINST[traits.state])
     return limits
-
-
-def _best(need: Need) -> Sequence[Measured]:
-    """The rows that are best at a need; of losses that were observed once only the lowest."""
-    return need.taken[:1] if need.observed_once else need.taken
-
-
-def _named(need: Need) -> str:
-    """The name of a need, with the number of other mixers that are tied for it."""
-    tied = len(_best(need)) - 1
-    return need.name + (f" (tied with {tied} other{'s' * (tied > 1)})" if tied else "")
-
-
-def _failed(rows: Sequence[Measured]) -> list[str]:
-    """The probes that none of the rows passes, with the best share of right answers."""
-    failed = []
-    for probe, words in PROBES.items():
-        right = [share for row in rows if (share := row.right.get(probe)) is not None]
-        if right and max(right) < FEW:
-            failed.append(f"{words} ({max(right):.0%} of the answers right)")
-    return failed

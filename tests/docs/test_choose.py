@@ -1,4 +1,4 @@
-"""docs/choose.md says what the rows of results/all.jsonl say (docs/making/choose.py)."""
+"""docs/choose.md names a mixer only where a significant decision, a solved probe or a race carries it."""
 
 import json
 from pathlib import Path
@@ -7,88 +7,152 @@ from typing import Any
 import pytest
 
 from docs.making import choose
-from tests.report.test_needs import NUMBERS, ROWS, SHARED, rows, seeded
+from docs.making.advice import UNCLEAR
+from docs.making.by_probes import recall, tracking
+from docs.making.by_races import shortest, step_on_gpu
+from tests.docs.reading import TABLE_COLUMNS, tables
+from tests.studies.board.test_short import OLD, write
+from tests.studies.recall.test_recalled import answers
+from tests.studies.recall.test_tracked import answers as tracked_answers
+
+BETTER = ("gated_delta", "gated_delta-3-1", "he", "rwkv7", "attention-window", "attention")
+"""models of made-up rows, the fewest bits per byte first"""
+RACE = {
+    "sizes": ["model.dim=8", "model.depth=2", "training.batch=4", "model.context=16", "training.precision=bf16"],
+    "ms_median_quartiles": {"attention": [7.0, 6.9, 7.2], "he": [8.0, 7.1, 8.1]},
+    "repeats": 5,
+    "machine": "4 threads, A GPU",
+}
 
 
-@pytest.mark.slow
-def test_the_page(tmp_path: Path) -> None:
-    path = tmp_path / "all.jsonl"
-    assert choose.page(path) is None
-    left_out = {"contender": "gone", **SHARED, "left_out": "dim 6 is not divisible by heads 4"}
-    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows(), {**left_out}]), encoding="utf-8")
-    page = choose.page(path)
+def store(folder: Path, file: str, rows: list[dict[str, Any]]) -> None:
+    (folder / file).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def steps(**seconds: float) -> list[dict[str, Any]]:
+    return [
+        {"contender": name, "step": step, "step_quartiles": [0.99 * step, 1.01 * step], "machine": "2 cores"}
+        for name, step in seconds.items()
+    ]
+
+
+def lines(folder: Path) -> dict[str, list[str]]:
+    """The cells of each line of the page's table by the need."""
+    page = choose.page(folder)
     assert page is not None
-    assert "| **attention** (4.000, observed once); next: mamba (4.015), she (4.020), me (4.070), rnn (4.300) |" in page
-    assert "| recall of pairs that were seen once | **attention** (100.0%); tied: mamba (98.5%) |" in page
-    assert "| she | swim |" in page
-    assert "| gone | be built at this size: dim 6 is not divisible by heads 4 |" in page
-    assert "| wild | - | - |" in page
-    assert "3 batches of 4 rows of 16 tokens, one seed, a hundred books; 2 cores, commit abc1234" in page
-    assert "Each held-out loss was observed once. One seed has no interval and decides nothing" in page
-    assert "A training loss is the median over the last 1 batches." in page
-    assert "for 1,000 batches at most" in page
-    several = choose.page(written(tmp_path, seeded(0.01))) or ""
-    assert "from at least 3 seeds, a p below 0.05 after Holm's correction (Welch's procedure)" in several
-    assert "| **attention** (4.000); tied: mamba (4.015), she (4.020), rnn (4.300) |" in several
-
-
-def written(folder: Path, some: list[dict[str, Any]]) -> Path:
-    path = folder / "some.jsonl"
-    path.write_text("\n".join(map(json.dumps, some)), encoding="utf-8")
-    return path
-
-
-def test_many_ties_are_counted(tmp_path: Path) -> None:
-    same = [{**rows()[0], "contender": f"m{at}"} for at in range(10)]
-    assert "tied: m1 (90.000), m2 (90.000), m3 (90.000), m4 (90.000), m5 (90.000), m6 (90.000), 3 more" in (
-        choose.page(written(tmp_path, same)) or ""
-    )
-
-
-def test_rows_are_those_of_the_comparison(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shared = {name: SHARED[name] for name in choose.SHARED}
-    numbers = dict(zip(NUMBERS, ROWS["me"], strict=True))
-    comparison: dict[str, Any] = {
-        **shared,
-        "text": {"description": "a hundred books"},
-        "origin": {name: SHARED[name] for name in choose.ORIGIN} | {"more": 1},
-        "contenders": [
-            {
-                "name": "me",
-                "kind": "me",
-                "row": numbers,
-                "spread": {"held-out loss": [4.07]},
-                "limitations": ["swim"],
-                "samples": [],
-            }
-        ],
-        "left_out": [{"name": "gone", "why": "no room"}],
-    }
-    (tmp_path / "comparison.json").write_text(json.dumps(comparison))
-    monkeypatch.setattr(choose, "store", lambda out, path=tmp_path / "all.jsonl", real=choose.store: real(out, path))
-    monkeypatch.setattr("sys.argv", ["choose", str(tmp_path)])
-    assert choose.main() == 0
-    me, gone = map(json.loads, (tmp_path / "all.jsonl").read_text().splitlines())
-    assert me == {
-        "contender": "me",
-        "kind": "me",
-        **SHARED,
-        **numbers,
-        "held-out losses": [4.07],
-        "limitations": ["swim"],
-    }
-    assert gone == {"contender": "gone", **SHARED, "left_out": "no room"}
-    del comparison["left_out"]
-    (tmp_path / "comparison.json").write_text(json.dumps(comparison))
-    assert choose.main() == 2
-    assert "make it with that" in capsys.readouterr().err
-    monkeypatch.setattr("sys.argv", ["choose", str(tmp_path / "none")])
-    assert choose.main() == 2
+    (table,) = tables(page)
+    return {line[0]: line[1:] for line in table[1:]}
 
 
 def test_the_page_is_of_today() -> None:
-    made = choose.page()
-    there = choose.PAGE.read_text(encoding="utf-8") if choose.PAGE.is_file() else None
-    assert there == made, "make pages"
+    assert choose.PAGE.read_text(encoding="utf-8") == choose.page(), "make pages"
+
+
+def test_the_page_begins_with_the_first_choice_and_has_one_table() -> None:
+    page = choose.PAGE.read_text(encoding="utf-8")
+    assert page.startswith("# Choose\n\n`gated_delta` is a good first choice; ")
+    (table,) = tables(page)
+    assert {len(line) for line in table} == {len(choose.HEAD)}
+    assert len(choose.HEAD) <= TABLE_COLUMNS
+    assert len(table) == 2 + 7
+
+
+def test_without_rows_there_is_no_page(tmp_path: Path) -> None:
+    assert choose.page(tmp_path) is None
+
+
+def test_a_significant_decision_is_a_recommendation(tmp_path: Path) -> None:
+    write(tmp_path, "board.jsonl", BETTER)
+    found = lines(tmp_path)
+    take, because, _ = found["quality at equal size"]
+    assert take == "**`gated_delta`**"
+    assert because.startswith("-0.05")
+    assert "3 runs, significant (p " in because
+    assert found["long texts"][0] == UNCLEAR, "the long windows of these rows are equal"
+    assert set(found) == {"quality at equal size", "memory", "long texts", "the oldest and best supported"}
+
+
+def test_without_a_significant_decision_nothing_is_recommended(tmp_path: Path) -> None:
+    write(tmp_path, "board.jsonl", OLD)
+    page = choose.page(tmp_path)
+    assert page is not None
+    assert page.startswith("# Choose\n\nNo mixer is a good first choice")
+    assert {take for need, (take, *_) in lines(tmp_path).items() if "supported" not in need} == {UNCLEAR}
+
+
+def test_a_model_of_no_decision_is_named_where_the_choice_loses(tmp_path: Path) -> None:
+    write(tmp_path, "board.jsonl", ("rwkv7", "attention-window", *BETTER[:3], "attention"))
+    take, _, loses = lines(tmp_path)["quality at equal size"]
+    assert take == "**`gated_delta`**"
+    assert loses.startswith("lower, but in no decision: `rwkv7` 2.001 (3 runs)")
+
+
+def test_the_shortest_step_is_of_a_model_that_is_not_worse(tmp_path: Path) -> None:
+    write(tmp_path, "board.jsonl", BETTER)
+    store(tmp_path, "board_times.jsonl", steps(attention=0.5, he=0.3, gated_delta=0.6, rwkv7=0.1))
+    take, because, loses = lines(tmp_path)["the shortest training step on a CPU"]
+    assert take == "**the HE Extractor**"
+    assert because.startswith("300 ms (quartiles 297 and 303), 500 with attention, 600 with `gated_delta`; one race")
+    assert "as short, but in no decision: `rwkv7` 100 ms" in loses
+    store(tmp_path, "board_times.jsonl", steps(attention=0.5, he=0.499))
+    assert lines(tmp_path)["the shortest training step on a CPU"][0] == UNCLEAR
+
+
+@pytest.mark.parametrize(
+    ("times", "name"),
+    [
+        ({"a": (1.0, 0.9, 1.1), "b": (2.0, 1.2, 2.1)}, "a"),
+        ({"a": (1.0, 0.9, 1.3), "b": (2.0, 1.2, 2.1)}, None),
+        ({"a": (1.0, 0.9, 1.3)}, "a"),
+    ],
+)
+def test_a_step_is_the_shortest_where_quartiles_do_not_overlap(times: Any, name: str | None) -> None:
+    assert shortest(times) == name
+
+
+def test_the_newest_race_on_a_gpu_counts(tmp_path: Path) -> None:
+    assert step_on_gpu(tmp_path) is None
+    store(tmp_path, "board_gpu_steps.jsonl", [{**RACE, "ms_median_quartiles": {"he": [1.0, 1.0, 1.0]}}, RACE])
+    found = step_on_gpu(tmp_path)
+    assert found is not None
+    assert found.take == UNCLEAR
+    store(tmp_path, "board_gpu_steps.jsonl", [{**RACE, "ms_median_quartiles": {"he": [1.0, 1.0, 1.0]}}])
+    found = step_on_gpu(tmp_path)
+    assert found is not None
+    assert found.take == "the HE Extractor"
+    assert found.evidence == "1 ms (quartiles 1 and 1); one race, dim 8, depth 2, batch 4 of 16 tokens, bf16, A GPU"
+
+
+def test_recall_is_of_the_most_pairs_that_are_solved(tmp_path: Path) -> None:
+    assert recall(tmp_path) is None
+    rows = [answers("a-heads=2-kernel=4", 8, 4, 0.1, 0.999), answers("b", 8, 4, 0.1, 1.0), answers("c", 8, 4, 0.1, 0.9)]
+    store(tmp_path, "recall_trained.jsonl", [*rows, answers("a-heads=2-kernel=4", 8, 16, 0.1, 0.995)])
+    found = recall(tmp_path)
+    assert found is not None
+    assert found.take == "`a:heads=2,kernel=4`"
+    assert found.evidence == "16 pairs: 99.5% right, one run, 2 layers of dim 8"
+    assert found.loses == "it keeps 8 bytes of these pairs (float32); for 4 pairs less is enough: `b` 8 bytes"
+    store(tmp_path, "recall_trained.jsonl", rows[2:])
+    found = recall(tmp_path)
+    assert found is not None
+    assert found.take == UNCLEAR
+
+
+def test_state_tracking_is_of_the_mixer_that_solves_most(tmp_path: Path) -> None:
+    assert tracking(tmp_path) is None
+    rows = [
+        tracked_answers("gru", "parity", 0, 1.0, 100),
+        tracked_answers("gru", "swaps", 0, 0.5, 100),
+        tracked_answers("delta-negative=true", "parity", 0, 0.9, 100),
+        tracked_answers("delta-negative=true", "swaps", 0, 0.98, 100),
+    ]
+    store(tmp_path, "recall_trained.jsonl", rows)
+    found = tracking(tmp_path)
+    assert found is not None
+    assert found.take == "`gru`"
+    assert "the order of five things after swaps: 50.0% right, one run, not solved" in found.evidence
+    assert found.loses == "the order of five things after swaps: `delta:negative=true` has 98.0% right, one run"
+    store(tmp_path, "recall_trained.jsonl", rows[1:])
+    found = tracking(tmp_path)
+    assert found is not None
+    assert found.take == UNCLEAR

@@ -9,5 +9,5 @@ def test_the_page_is_of_today() -> None:
 
 def test_it_has_the_sections_that_other_pages_link() -> None:
     text = results_page.page()
-    for heading in ("Five decisions", "The board", "How many pairs are recalled", "What one layer can track"):
+    for heading in ("Five decisions", "The comparison", "How many pairs are recalled", "What one layer can track"):
         assert f"\n## {heading}\n" in text

@@ -48,7 +48,7 @@ studies = typer.Typer(
     cls=StudyGroup,
     no_args_is_help=True,
     help="Studies of many runs: recall, texts beyond the trained length, Markov chains, agents, early exits, "
-    "the Extractor paper's figures, the board (mixers at equal parameters), and those of other packages.",
+    "the Extractor paper's figures, the comparison of mixers at equal parameters (board), and those of other packages.",
 )
 
 

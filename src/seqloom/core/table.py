@@ -38,10 +38,12 @@ def format_cell(cell: object) -> str:
     return str(cell)
 
 
-def format_size(size: int | None) -> str:
-    """A number of bytes to three digits, such as 92.2 kB or 1.05 MB, in powers of 1,000; None as a dash."""
+def format_size(size: float | None) -> str:
+    """A number of bytes to three digits, such as 640 bytes, 92.2 kB or 1.05 MB, in powers of 1,000; None as a dash."""
     if size is None:
         return "-"
+    if size < 1000:
+        return f"{size:.0f} bytes"
     value, unit = (size / 1e6, "MB") if size >= 1e6 else (size / 1e3, "kB")
     return f"{value:#.3g}".rstrip(".") + f" {unit}"
 

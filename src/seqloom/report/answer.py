@@ -8,6 +8,7 @@ else there is no clear difference.
 from collections.abc import Callable, Sequence
 
 from seqloom.core.statistics import LEVEL, could_settle, p_text
+from seqloom.core.table import format_size
 from seqloom.report.comparison import ADJUSTED, DIFFERENCE, INTERVAL, LOSS, SMALLEST, Candidate, Comparison
 
 TIME, STATE = "ms a token at ", "state bytes at "
@@ -49,7 +50,7 @@ def _memory(comparison: Comparison, ranked: Sequence[Candidate]) -> list[str]:
     """What each model keeps of one text, after the longest text that was measured, or over a full window."""
     longest = _longest(comparison)
     column = f"{STATE}{longest:,}" if longest else "state bytes"
-    sizes = _list_numbers(comparison, ranked, column, bytes_text)
+    sizes = _list_numbers(comparison, ranked, column, format_size)
     if not sizes:
         return []
     after = f"after {longest:,} tokens, in models with that context" if longest else (
@@ -102,14 +103,6 @@ def _floor(comparison: Comparison, best: Candidate) -> list[str]:
         return []
     above = _loss(best) - floor
     return [f"No model can have less than {floor:.3f} on this text; {best.name} is {above:.3f} above that."]
-
-
-def bytes_text(size: float) -> str:
-    """A size in bytes, kB or MB."""
-    for unit, factor in (("MB", 1e6), ("kB", 1e3)):
-        if size >= factor:
-            return f"{size / factor:.3g} {unit}"
-    return f"{size:,.0f} bytes"
 
 
 def _ms(value: float) -> str:

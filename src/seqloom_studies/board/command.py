@@ -33,7 +33,7 @@ def command(
         typer.Option(help="as --results, for tries: rows of a tree with changes too", parser=folder, metavar="PATH"),
     ] = None,
     merge: Annotated[
-        bool, typer.Option("--merge", help="add finished runs of --out to --results, show the board, train nothing")
+        bool, typer.Option("--merge", help="add finished runs of --out to --results, show the table, train nothing")
     ] = False,
     race: Annotated[
         bool, typer.Option("--race", help="time steps and tokens instead of training; needs an otherwise idle machine")

@@ -7,22 +7,23 @@ same models with more rates and seeds are item B4 of `seqloom study gpu`, which 
 from pathlib import Path
 from typing import Any
 
+from seqloom.core.table import format_size
 from seqloom.report.stored import read_rows, render_markdown
 from seqloom_studies.board.section import TITLES
 
 TRAININGS, STEPS = "board_gpu.jsonl", "board_gpu_steps.jsonl"
-IN_CONTEXT, BEYOND = ("1-64", "65-256", "257-512", "513-1024"), "1025-2048"
+SPANS, BEYOND = ("1-64", "257-512", "513-1024"), "1025-2048"
+"""positions in windows of the context, and in longer ones"""
 STATE = "2048"
 """tokens after which the state's size is shown"""
 SHARED = ("sizes", "batches", "lr", "seed", "machine")
 """what all rows of the table have in common"""
 HEAD = (
-    "row",
+    "model",
     "bits per byte",
-    *(f"at {span}" for span in (*IN_CONTEXT, BEYOND)),
-    "parameters",
-    f"state bytes at {int(STATE):,}",
-    "ms a step (quartiles)",
+    *(f"at tokens {span}" for span in (*SPANS, BEYOND)),
+    f"memory after {int(STATE):,} tokens",
+    "training step (quartiles)",
 )
 
 
@@ -56,6 +57,7 @@ def section(results: Path) -> str | None:
         tokens=f"{tokens:,}",
         passes=f"{first['batches'] * tokens / first['tokens']['training']:.1f}",
         lr=f"{first['lr']:g}",
+        parameters=f"{first['parameters'] / 1e6:.1f}",
         machine=first["machine"],
         trainings=TRAININGS,
         steps=STEPS if steps else None,
@@ -64,11 +66,10 @@ def section(results: Path) -> str | None:
 
 
 def _line(row: dict[str, Any], step: list[float] | None) -> tuple[str, ...]:
-    losses = [row["bits_per_byte"], *(row["by_position"][span] for span in IN_CONTEXT)]
+    losses = [row["bits_per_byte"], *(row["by_position"][span] for span in SPANS)]
     return (
         TITLES[row["contender"]],
         *(f"{loss:.3f}" for loss in (*losses, row["by_position_long"][BEYOND])),
-        f"{row['parameters']:,}",
-        f"{row['state_bytes'][STATE]:,}",
-        f"{step[0]:.0f} ({step[1]:.0f}, {step[2]:.0f})" if step else "",
+        format_size(row["state_bytes"][STATE]),
+        f"{step[0]:.0f} ms ({step[1]:.0f}, {step[2]:.0f})" if step else "",
     )

@@ -88,7 +88,7 @@ class Recalled(_Row):
 
 def read_times(path: Path) -> list[Timed]:
     """The times in a file; [] for a missing one. ValueError, in one line, for a line of something else."""
-    return _read(path, Timed, "times of the board")
+    return _read(path, Timed, "times of the comparison")
 
 
 def read_recalled(path: Path) -> list[Recalled]:

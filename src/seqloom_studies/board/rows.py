@@ -97,7 +97,7 @@ def stored_lines(path: Path) -> dict[str, dict[str, Any]]:
             row = row_of(values)
         except (ValueError, TypeError, AttributeError):
             raise ValueError(
-                f"{path}: line {number:,} is no row of the board: put back the file as it was written"
+                f"{path}: line {number:,} is no row of the comparison: put back the file as it was written"
             ) from None
         lines[row.digest] = values
     return lines
@@ -126,7 +126,9 @@ def finished_lines(out: Path) -> dict[str, dict[str, Any]]:
             try:
                 row_of(row)
             except ValueError:
-                raise ValueError(f"{path} has rows of something else than this board: choose another --out") from None
+                raise ValueError(
+                    f"{path} has rows of something else than this comparison: choose another --out"
+                ) from None
             lines[row["digest"]] = {"cell": path.parent.relative_to(out).as_posix(), **row, **content["origin"]}
     return lines
 

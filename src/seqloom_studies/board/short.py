@@ -30,6 +30,10 @@ TITLES = (
 NAMES = ("attention", "attention, last 64", "gated_delta", "rwkv7", "HE", "gated_delta 3:1")
 """the same in a chart"""
 PROSE: Mapping[str, str] = {
+    "llama attention": "attention",
+    "Llama attention": "attention",
+    "llama attention, window 64": "attention to the last 64 tokens",
+    "attention, last 64 tokens": "attention to the last 64 tokens",
     "HE": "the HE Extractor",
     "HE 3 : attention 1": "the HE Extractor in three of four layers",
     "gated_delta": "`gated_delta`",
@@ -108,24 +112,45 @@ class Short:
         lines = []
         for answer in self.books.answers:
             if answer.question.second == lineup.host and answer.verdict is not None and not answer.awaited:
-                title = lineup.titles[answer.question.first]
                 difference = answer.verdict.difference.estimate.signed_text
-                lines.append(f"{PROSE.get(title, title)} {difference}, {answer.verdict.words}")
+                lines.append(f"{self.prose(answer.question.first)} {difference}, {answer.verdict.words}")
         return lines
+
+    def prose(self, model: str) -> str:
+        """A model's name in prose."""
+        title = self.books.lineup.titles[model]
+        return PROSE.get(title, f"`{title}`" if title == model else title)
+
+    @property
+    def long_memory(self) -> str:
+        """Whether the books test long memory: attention to few tokens, and a small state, against attention."""
+        losses = [self.standing(model).estimate.mean for model in self.protocol.models[:2]]
+        relation = "is as good as" if losses[1] <= losses[0] else "needs more bits per byte than"
+        sentence = f"attention to the last 64 tokens ({losses[1]:.3f}) {relation} attention to all ({losses[0]:.3f})"
+        gru = self.books.standings.get("gru")
+        if gru is not None and gru.estimate.mean < min(losses):
+            size = format_size(gru.first.state_bytes[f"{CONTEXT}"])
+            sentence += f", and a GRU with a state of {size} ({gru.estimate.mean:.3f}) is below both"
+        return sentence
 
     @property
     def first_choice(self) -> str | None:
         """Why `gated_delta` is a good first choice, in a sentence; None unless it needs significantly fewer bits."""
-        delta = self.protocol.models[TITLES.index("`gated_delta`")]
+        attention, delta = self.protocol.models[0], self.protocol.models[TITLES.index("`gated_delta`")]
         for answer in self.books.answers:
             pair = answer.question.first, answer.question.second
             if pair != (delta, self.books.lineup.host) or answer.verdict is None or answer.awaited:
                 continue
             difference = answer.verdict.difference.estimate
             if answer.verdict.is_significant and difference.mean < 0:
-                bits = f"{difference.signed_text} bits per byte, {difference.seeds} runs, {answer.verdict.words}"
-                reason = f"at equal parameters it needs fewer bits per byte than attention ({bits})"
-                return f"`gated_delta` is a good first choice: {reason}, with a memory of constant size."
+                bits = f"{difference.signed_text}, {difference.seeds} runs, {answer.verdict.words}"
+                sizes = [self.standing(model).first.state_bytes[str(CONTEXT)] for model in (delta, attention)]
+                kept, of_attention = map(format_size, sizes)
+                return (
+                    f"`gated_delta` is a good first choice; at equal parameters it needs fewer bits per byte than "
+                    f"attention ({bits}), and its memory is the same for texts of any length: {kept} where attention "
+                    f"keeps {of_attention} of a text of {CONTEXT} tokens (float32)."
+                )
         return None
 
     def _line(self, title: str, name: str) -> list[str]:

@@ -121,7 +121,7 @@ class Board:
     def of(cls, rows: Sequence[Result], lineup: Lineup) -> "Board":
         """The board with the most rows in a file that may hold several. ValueError where there is no row."""
         if not rows:
-            raise ValueError("there are no rows of the board yet: seqloom study board makes them")
+            raise ValueError("there are no rows of the comparison yet: seqloom study board makes them")
         digest, _ = Counter(row.board for row in rows).most_common(1)[0]
         return cls(lineup, [row for row in rows if row.board == digest])
 

@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from typing import final
 
-from seqloom.core.table import table
+from seqloom.core.table import format_size, table
 from seqloom_studies.board.page_rows import Result, Timed
 from seqloom_studies.board.standing import Board, Standing
 
-SPANS = ("1-64", "65-256", "257-512")
-LONG = "1025-2048"
-"""positions beyond the context that was trained"""
+SHORT, LONG = "1-64", "1025-2048"
+"""the first positions, and positions beyond the context that was trained"""
 STATE = "2048"
-"""tokens after which the state's size is shown"""
+"""tokens after which the charts show the state's size"""
+CONTEXT = 512
+"""tokens of the context in training, after which the table shows the state's size and the time of a token"""
 
 
 @final
@@ -34,32 +35,35 @@ class Times:
 
 def head(times: Times) -> list[str]:
     """The names of the columns."""
-    fixed = ["row", "bits per byte", "±", "to the host", "±", "seeds", "rate", *(f"at {span}" for span in SPANS)]
-    timed = ["ms a step (quartiles)"] if times.step else []
-    lengths = [f"ms a token at {tokens:,}" for tokens in _lengths(times)]
-    return [*fixed, f"at {LONG}", "parameters", f"state bytes at {int(STATE):,}", *timed, *lengths]
+    fixed = [
+        "model",
+        "bits per byte ± (runs)",
+        "to the Llama block ±",
+        f"at tokens {SHORT}",
+        f"at tokens {LONG}",
+        f"memory, context {CONTEXT}",
+    ]
+    timed = ["training step (quartiles)"] if times.step else []
+    token = [f"token after {CONTEXT}"] if times.token else []
+    return [*fixed, *timed, *token, "rate"]
 
 
 def cells(board: Board, standing: Standing, times: Times) -> list[str]:
     """A line of the table."""
     to_host = board.to_host(standing.name)
     timed = [_step(times, standing.name)] if times.step else []
-    tokens = [_number(times.token.get((standing.name, length)), 3) for length in _lengths(times)]
+    token = [_milliseconds(times.token.get((standing.name, CONTEXT)))] if times.token else []
     rate = f"{standing.rate:g}" + ("" if standing.chosen or standing.name in board.lineup.below else "?")
     return [
         standing.title,
-        f"{standing.estimate.mean:.4f}",
-        _number(standing.estimate.half),
-        "" if to_host is None else f"{to_host.mean:+.4f}",
-        "" if to_host is None else _number(to_host.half),
-        str(standing.estimate.seeds),
-        rate,
-        *(_number(standing.mean(lambda row: row.by_position, span)) for span in SPANS),
-        _number(standing.mean(lambda row: row.by_position_long, LONG)),
-        f"{standing.first.parameters:,}",
-        _number(standing.first.state_bytes.get(STATE), 0),
+        f"{standing.estimate} ({standing.estimate.seeds})",
+        "" if to_host is None else to_host.signed_text,
+        _bits(standing.mean(lambda row: row.by_position, SHORT)),
+        _bits(standing.mean(lambda row: row.by_position_long, LONG)),
+        format_size(standing.first.state_bytes.get(str(CONTEXT))),
         *timed,
-        *tokens,
+        *token,
+        rate,
     ]
 
 
@@ -85,19 +89,20 @@ def notes(board: Board, times: Times) -> list[str]:
     runs = "folds of authors" if board.lineup.share else "seeds"
     lines = [
         smallest(board),
-        f"±: Student's 95% interval over {runs}; differences to the baseline are paired by run, each with an interval "
-        "of its own, and exploratory. Significant: p after Holm's correction below 0.05; fragile: not so without some "
-        "one run; equal within a margin: both one-sided tests reject more.",
+        f"±: Student's 95% interval over {runs}; differences to attention in the Llama block are paired by run, each "
+        "with an interval of its own, and exploratory. Significant: p after Holm's correction below 0.05; fragile: not "
+        "so without some one run; equal within a margin: both one-sided tests reject more.",
+        f"At tokens {LONG} the window is longer than those of training. Memory: the state of one text in float32, "
+        f"after {CONTEXT} tokens.",
         f"Tokens{' of the first fold' if board.lineup.share else ''}: {tokens}. {_authors(row)}",
-        f"Each rate is the best of seed 0 on the validation texts; ? has a neighbor that was not tried yet. "
-        f"{row.batches:,} batches; parameters without the embedding.",
-        f"Backends: {'; '.join(f'{standing.title} ({_backends(standing)})' for standing in board.standings.values())}.",
+        f"{_parameters(board)} {row.batches:,} batches. Each learning rate is the best of seed 0 on the validation "
+        "texts; ? has a neighbor that was not tried yet.",
     ]
     if times.step or times.token:
         where = f" on {times.machine}" if times.machine else ""
         lines.append(
-            f"Times: one race{where}. A step has the batch size of the trainings; a token at N is of a model whose "
-            "context is N, with random weights."
+            f"Times: one race in float32{where}. A step has the batch size of the trainings; the token after {CONTEXT} "
+            "is of one text and random weights."
         )
     if board.unfinished_contenders:
         lines.append(f"Not finished: {', '.join(board.unfinished_contenders)}.")
@@ -114,9 +119,14 @@ def text(board: Board, times: Times) -> str:
     return "\n".join([table(head(times), lines(board, times)), "", *notes(board, times), "Decisions:", *decisions])
 
 
-def _backends(standing: Standing) -> str:
-    """The backends of its ops, such as `lag_sum native, projection torch`."""
-    return ", ".join(sorted({f"{op} {name}" for op, names in standing.first.backends.items() for name in names}))
+def _parameters(board: Board) -> str:
+    """How many parameters the models have, without the embedding; those at their own size are named."""
+    counts = {standing.title: standing.first.parameters for standing in board.standings.values()}
+    own = {board.lineup.titles[name] for name in board.lineup.below}
+    shared = [count for title, count in counts.items() if title not in own]
+    sizes = sorted({f"{count / 1e6:.2f}" for count in shared})
+    more = [f"{title} has {counts[title] / 1e6:.1f}" for title in own if title in counts]
+    return f"Parameters without the embedding: {' to '.join(sizes)} million{''.join(f'; {text}' for text in more)}."
 
 
 def _authors(row: Result) -> str:
@@ -130,16 +140,16 @@ def _authors(row: Result) -> str:
 
 
 def _step(times: Times, name: str) -> str:
-    """Milliseconds of a training step, such as `812 (800, 830)`; empty where it was not raced."""
+    """The time of a training step, such as `812 ms (800, 830)`; empty where it was not raced."""
     if name not in times.step:
         return ""
     low, high = times.step_quartiles[name]
-    return f"{times.step[name]:,.0f} ({low:,.0f}, {high:,.0f})"
+    return f"{times.step[name]:,.0f} ms ({low:,.0f}, {high:,.0f})"
 
 
-def _lengths(times: Times) -> list[int]:
-    return sorted({tokens for _, tokens in times.token})
+def _milliseconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f} ms"
 
 
-def _number(value: float | None, digits: int = 4) -> str:
-    return "" if value is None else f"{value:,.{digits}f}"
+def _bits(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"

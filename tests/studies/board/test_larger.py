@@ -8,13 +8,13 @@ import pytest
 
 from seqloom_studies.board import larger
 
-SPANS = dict.fromkeys((*larger.IN_CONTEXT, larger.BEYOND), 1.5)
+SPANS = dict.fromkeys((*larger.SPANS, larger.BEYOND), 1.5)
 SIZES = ["model.dim=64", "model.depth=3", "model.context=128", "training.batch=4", "training.precision=bf16"]
 
 
 def trained(contender: str, bits_per_byte: float | None, **more: Any) -> dict[str, Any]:
     row = {"contender": contender, "sizes": SIZES, "bits_per_byte": bits_per_byte, "failed": None, "lr": 0.001}
-    row |= {"by_position": SPANS, "by_position_long": SPANS, "parameters": 12345, "state_bytes": {"2048": 4096}}
+    row |= {"by_position": SPANS, "by_position_long": SPANS, "parameters": 123456, "state_bytes": {"2048": 4096}}
     return row | {"batches": 1000, "tokens": {"training": 256000}, "machine": "a GPU", "seed": 0, **more}
 
 
@@ -35,10 +35,10 @@ def test_the_best_is_first_and_has_its_newest_time(tmp_path: Path) -> None:
     write(tmp_path / larger.STEPS, *raced, {**raced[0], "sizes": ["model.dim=32"]})
     text = larger.section(tmp_path) or ""
     assert "dim 64, depth 3, context 128; 1,000 batches of 512 tokens in bf16, 2.0 passes over" in text
-    assert "learning rate 0.001" in text
+    assert "learning rate 0.001, 0.1 million parameters" in text
     assert text.splitlines()[-2:] == [
-        "| HE | 1.600 | 1.500 | 1.500 | 1.500 | 1.500 | 1.500 | 12,345 | 4,096 | 70 (69, 71) |",
-        "| llama attention | 1.700 | 1.500 | 1.500 | 1.500 | 1.500 | 1.500 | 12,345 | 4,096 |  |",
+        "| HE | 1.600 | 1.500 | 1.500 | 1.500 | 1.500 | 4.10 kB | 70 ms (69, 71) |",
+        "| llama attention | 1.700 | 1.500 | 1.500 | 1.500 | 1.500 | 4.10 kB |  |",
     ]
 
 

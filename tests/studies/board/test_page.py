@@ -168,11 +168,12 @@ def test_the_table_the_charts_and_the_page(tmp_path) -> None:
     assert made[2].table.rows == [["gla 32", 4096, 0.75, 0.75, 0.75]]
     shown = table.text(board, times)
     assert "llama attention" in shown
-    assert "500 (400, 625)" in shown
-    assert "a token at N is of a model whose context is N" in shown
-    assert "context is N" not in table.text(board, table.Times([]))
-    assert "1.9025" in shown
-    assert "500" in shown
+    assert "500 ms (400, 625)" in shown
+    assert "1.25 ms" in shown
+    assert "the token after 512 is of one text" in shown
+    assert "Times" not in table.text(board, table.Times([]))
+    assert "1.902 ± 0.040 (4)" in shown
+    assert "SHE has 0.0" in shown, "its parameters are its own"
     path = page.write(tmp_path / "board.html", page.report(board, times, recalled))
     assert "HE or attention?" in path.read_text(encoding="utf-8")
 
@@ -191,5 +192,5 @@ def test_recall_is_drawn_at_the_hardest_difficulty_that_most_mixers_were_asked()
 
 
 def test_no_rows_are_an_error() -> None:
-    with pytest.raises(ValueError, match="no rows of the board yet"):
+    with pytest.raises(ValueError, match="no rows of the comparison yet"):
         Board.of([], LINEUP)

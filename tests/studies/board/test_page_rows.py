@@ -78,7 +78,7 @@ def test_lines_of_something_else(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_odd_rows(tmp_path: Path, column: str, value: object) -> None:
     path = written(tmp_path / "board.jsonl", ROW, ROW | {"digest": "other", column: value})
-    with pytest.raises(ValueError, match=r"board\.jsonl: line 2 is no row of the board"):
+    with pytest.raises(ValueError, match=r"board\.jsonl: line 2 is no row of the comparison"):
         stored_lines(path)
     assert list(stored_lines(written(path, ROW))) == ["he 0 0.002"]
 
@@ -86,7 +86,7 @@ def test_odd_rows(tmp_path: Path, column: str, value: object) -> None:
 def test_a_finished_run_with_other_rows_is_named(tmp_path: Path) -> None:
     content = {"format": 1, "cell": "x", "rows": [{"digest": "d"}], "origin": {}}
     (tmp_path / "rows.json").write_bytes(seal_settings(content))
-    with pytest.raises(ValueError, match=r"rows\.json has rows of something else than this board: choose another"):
+    with pytest.raises(ValueError, match=r"rows\.json has rows of something else than this comparison: choose another"):
         finished_lines(tmp_path)
 
 

@@ -37,7 +37,7 @@ def test_with_rows_there_are_decisions_a_table_and_pictures(tmp_path: Path) -> N
     (tmp_path / "board.jsonl").write_text("".join(json.dumps(each) + "\n" for each in made))
     text = board.section(tmp_path)
     assert text is not None
-    assert "Backends: HE (lag_sum native); llama attention (lag_sum native)." in text
+    assert "| HE | 1.900 ± 0.075 (3) | -0.100 ± 0.025 |" in text
     assert "1. HE or llama attention at equal parameters? HE minus llama attention: -0.1000" in text
     assert "2. gated_delta or llama attention at equal parameters? Not trained yet" in text
     assert "Not finished: gated_delta" in text

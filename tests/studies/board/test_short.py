@@ -55,8 +55,8 @@ def test_the_first_choice_is_one_that_needs_significantly_fewer_bits(tmp_path: P
     six = short.newest(tmp_path)
     assert six is not None
     assert six.first_choice is not None
-    assert six.first_choice.startswith("`gated_delta` is a good first choice: at equal parameters it needs fewer bits")
-    assert "-0.051 ± 0.002 bits per byte, 3 runs, significant (p " in six.first_choice
+    assert six.first_choice.startswith("`gated_delta` is a good first choice; at equal parameters it needs fewer bits")
+    assert "-0.051 ± 0.002, 3 runs, significant (p " in six.first_choice
 
 
 def test_the_new_protocol_replaces_the_old_one_when_it_has_all_six(tmp_path: Path) -> None:

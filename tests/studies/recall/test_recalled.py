@@ -33,10 +33,10 @@ def test_the_best_rate_of_each_cell_is_shown(tmp_path: Path) -> None:
     assert "2 layers, 64 rows a batch, trained to 99% right or for 3,000 batches" in text
     assert "the best of 0.001, 0.003, 0.01 where several were tried" in text
     assert text.splitlines()[-4:] == [
-        "| mixer | dim | 4 pairs | 16 pairs | state bytes |",
+        "| mixer | dim | 4 pairs | 16 pairs | memory |",
         "| --- | --- | --- | --- | --- |",
-        "| gru | 32 | 99.5% (200, 0.003) | 25.0% (3,000, 0.003) | 1,024 |",
-        "| gla | 32 | 50.0% (3,000, 0.001) |  | 8 |",
+        "| `gru` | 32 | 99.5% (200, 0.003) | 25.0% (3,000, 0.003) | 1.02 kB |",
+        "| `gla` | 32 | 50.0% (3,000, 0.001) |  | 8 bytes |",
     ]
 
 
@@ -49,4 +49,4 @@ def test_seeds_are_averaged_and_not_chosen(tmp_path: Path) -> None:
     (tmp_path / recalled.FILE).write_text("".join(json.dumps(row) + "\n" for row in rows))
     text = recalled.section(tmp_path) or ""
     assert "means over at most 2 seeds" in text
-    assert text.splitlines()[-1] == "| gru | 32 | 70.0% (3,000, 0.003) | 8 |"
+    assert text.splitlines()[-1] == "| `gru` | 32 | 70.0% (3,000, 0.003) | 8 bytes |"

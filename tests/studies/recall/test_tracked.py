@@ -13,6 +13,10 @@ def answers(mixer: str, probe: str, seed: int, accuracy: float, batches: int, **
     return {"mixer": mixer, "probe": probe, **sizes, **shared, **more}
 
 
+def test_a_model_is_named_as_on_the_command_line() -> None:
+    assert [tracked.model_name(name) for name in ("gru", "a-b=1-c=2")] == ["`gru`", "`a:b=1,c=2`"]
+
+
 def test_without_rows_there_is_nothing(tmp_path: Path) -> None:
     assert tracked.section(tmp_path) is None
 
@@ -32,8 +36,8 @@ def test_each_mixer_has_its_shares_over_seeds(tmp_path: Path) -> None:
     assert "trained on rows of 8 tokens until these are solved or for 3,000 batches" in text
     assert "asked about rows of 40" in text
     assert "at most 50.0% and 2.0%" in text
-    table = [line for line in text.splitlines() if line.startswith("| g")]
+    table = [line for line in text.splitlines() if line.startswith("| `g")]
     assert table == [
-        "| gru | 1,024 | 100.0% | 100 | 1 | 95.0% (90.0% to 100.0%) | 900 to 1,800 | 2 |",
-        "| gla | 1,024 | 50.0% | 3,000 | 1 |  |  |  |",
+        "| `gru` | 1.02 kB | 100.0% | 100 | 1 | 95.0% (90.0% to 100.0%) | 900 to 1,800 | 2 |",
+        "| `gla` | 1.02 kB | 50.0% | 3,000 | 1 |  |  |  |",
     ]
