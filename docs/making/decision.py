@@ -1,8 +1,8 @@
 """The answer in docs/results.md: can self-attention be replaced, with what, and at what price.
 
 Losses are from `FIGURE`, which has several seeds; times are ratios, measured in races where both models take turns;
-recall is from the comparison of all mixers. A loss counts as lower only where the difference is settled, that is, where
-it has at least three seeds and an adjusted p below 0.05 (core/statistics.py).
+recall is of one run each, from an older comparison. A loss counts as lower only where the difference is significant,
+that is, where it has at least three seeds and an adjusted p below 0.05 (core/statistics.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,20 +41,20 @@ def decision(figure: str = FIGURE) -> dict[str, object]:
 
 
 def _answer(differences: Sequence[tuple[Line, Difference]]) -> list[str]:
-    """Sentences: which mixers are settled to have a lower loss, which a higher one, and which are not settled."""
+    """Sentences: which mixers have a significantly lower loss, which a higher one, and which neither."""
     lower = _named(differences, "lower")
     higher = _named(differences, "higher")
-    not_settled = _named(differences, "not settled", "observed once")
+    unclear = _named(differences, "no clear difference", "one run")
     if lower:
-        first = f"**Yes, at the size that was measured.** {lower}: a lower held-out loss than {PEER}."
-    elif higher and not not_settled:
-        first = f"**No, not at the size that was measured.** All have a higher held-out loss than {PEER}."
+        first = f"**Yes, at the size that was measured.** {lower}: a significantly lower held-out loss than {PEER}."
+    elif higher and not unclear:
+        first = f"**No, not at the size that was measured.** All have a significantly higher held-out loss than {PEER}."
     else:
-        first = f"**It is not settled.** No mixer has a settled difference to {PEER} in its favor."
+        first = f"**No clear difference.** No mixer has a significantly lower held-out loss than {PEER}."
     return [
         first,
-        f"Higher: {higher}." if higher and lower else "",
-        f"Not settled: {not_settled}." if not_settled else "",
+        f"Significantly higher: {higher}." if higher and lower else "",
+        f"No clear difference: {unclear}." if unclear else "",
     ]
 
 
@@ -76,7 +76,7 @@ def _mixer(name: str, difference: Difference, recall: Recall) -> dict[str, str]:
     right, peer = recall.get(name), recall.get(RECALLED)
     return {
         "name": name,
-        "loss": f"{difference.estimate.signed_text}, {difference.word}",
+        "loss": f"{difference.estimate.signed_text}, {difference.verdict}",
         "step": _times(newest(rows("extractors"), name, STEP), "ratio_median"),
         "token": _times(newest(rows("tokens"), name, TOKEN), "ratio_to_attention_32"),
         "recall": "not measured" if right is None or peer is None else f"{right:.0%} (attention {peer:.0%})",

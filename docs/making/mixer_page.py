@@ -48,7 +48,7 @@ def chart(kind: str) -> str:
     cells: list[list[Cell]] = [[row["contender"], row["ms a step"], *[row[LOSS]] * 3] for row in measured]
     contenders_of_kind = [row["contender"] for row in measured if row["kind"] == kind]
     title = f"{kind} among all mixers: {measured[0]['batches']:,} batches, context {measured[0]['context']}, one seed"
-    description = "Held-out loss against the time of a training step, each observed once."
+    description = "Held-out loss against the time of a training step, one run each."
     return svg(loss_against_time("rows", title, description, cells, contenders_of_kind, log=True))
 
 

@@ -29,6 +29,7 @@ def test_evaluate(seqloom: Seqloom, trained: Path) -> None:
     assert printed["unigram_entropy"] == unigram_entropy(tokens)
     assert printed["floor"] == floor(tokens, model.tokenizer)
     table = seqloom("evaluate", trained, "--data", "stories:3:9", "--batch", 2).out
+    assert "lower bound (from the grammar)" in table
     assert f"{len(tokens):,}" in table
     for value in (scores.loss, math.exp(scores.loss), scores.bits_per_byte, unigram_entropy(tokens)):
         assert f"{value:,.3f}" in table
@@ -46,7 +47,7 @@ def test_evaluate_reads_the_column_that_is_named(seqloom: Seqloom, trained: Path
 
 
 @pytest.mark.slow
-def test_evaluate_other_text_has_no_floor(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
+def test_evaluate_other_text_has_no_lower_bound(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("Colourless green ideas sleep furiously.")
     assert json.loads(seqloom("evaluate", trained, "--data", tmp_path / "text.txt", "--json").out)["floor"] is None
-    assert "floor" not in seqloom("evaluate", trained, "--data", tmp_path / "text.txt").out
+    assert "lower bound" not in seqloom("evaluate", trained, "--data", tmp_path / "text.txt").out

@@ -15,12 +15,12 @@ from seqloom.core.statistics import (
     Estimate,
     Runs,
     contrast,
-    could_settle,
     differences,
     holm,
     mean,
     mean_of,
     quantile,
+    smallest_significant,
 )
 
 
@@ -89,7 +89,7 @@ def test_weights_and_models_of_weight_0() -> None:
     [
         ([1.0], [2.0], False, False),
         ([1.0], [2.0, 2.1, 2.2], False, False),  # one seed of either
-        ([1.0, 1.1], [2.0, 2.1, 2.2], True, False),  # an interval, but too few to be settled
+        ([1.0, 1.1], [2.0, 2.1, 2.2], True, False),  # an interval, but too few to be significant
         ([1.0, 1.1, 1.0], [2.0, 2.1, 2.2], True, True),
         ([1.0, 1.0, 1.0], [2.0, 2.1, 2.2], True, True),
         ([1.0, 1.0, 1.0], [2.0, 2.0, 2.0], False, False),  # seeds change nothing: no spread is known
@@ -115,7 +115,13 @@ TABLE |= {"high": seeds(4.61, 4.6, 4.62), "two": seeds(1.0, 1.1), "once": seeds(
 
 def test_a_table() -> None:
     result = differences(TABLE, dict.fromkeys(TABLE, "base"))
-    words = {"low": "lower", "wide": "not settled", "high": "higher", "two": "not settled", "once": "observed once"}
+    words = {
+        "low": "lower",
+        "wide": "no clear difference",
+        "high": "higher",
+        "two": "no clear difference",
+        "once": "one run",
+    }
     assert {name: one.word for name, one in result.items()} == words
     ps = [p for one in result.values() if (p := one.estimate.p) is not None]
     assert [one.adjusted for one in result.values() if one.adjusted is not None] == holm(ps)
@@ -124,24 +130,24 @@ def test_a_table() -> None:
 
 def test_the_sentence_under_a_table() -> None:
     result = differences(TABLE, dict.fromkeys(TABLE, "base"))
-    assert could_settle({name: one.smallest for name, one in result.items()}, "base", 3) == (
-        f"The smallest difference to base that this table could have settled: {result['high'].smallest:.3f} (high) to "
+    assert smallest_significant({name: one.smallest for name, one in result.items()}, "base", 3) == (
+        f"The smallest difference to base that would have been significant: {result['high'].smallest:.3f} (high) to "
         f"{result['wide'].smallest:.3f} (wide)."
     )
-    assert could_settle({"b": None}, "a", 1) == "No difference to a could be settled here: each was observed once."
-    assert could_settle({"b": None}, "a", 2).endswith("here: that takes at least 3 seeds that differ.")
-    assert could_settle({"b": 0.25, "c": None}, "a", 3).endswith("could have settled: 0.250 (b).")
+    assert smallest_significant({"b": None}, "a", 1) == "No difference to a can be called significant: one run of each."
+    assert smallest_significant({"b": None}, "a", 2).endswith("significant: that takes at least 3 seeds that differ.")
+    assert smallest_significant({"b": 0.25, "c": None}, "a", 3).endswith("been significant: 0.250 (b).")
 
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.floats(-3, 3), st.floats(0.05, 2)), min_size=2, max_size=6), st.integers(0, 999))
-def test_a_difference_is_settled_exactly_beyond_the_smallest(models: list[tuple[float, float]], seed: int) -> None:
+def test_a_difference_is_significant_exactly_beyond_the_smallest(models: list[tuple[float, float]], seed: int) -> None:
     draw = random.Random(seed)
     runs = {at: seeds(*(draw.gauss(mean, wide) for _ in range(4))) for at, (mean, wide) in enumerate(models)}
     for one in differences(runs, dict.fromkeys(runs, 0)).values():
         assert one.smallest is not None
-        assert (one.word != "not settled") == (abs(one.estimate.mean) > one.smallest)
+        assert (one.word != "no clear difference") == (abs(one.estimate.mean) > one.smallest)
 
 
 @pytest.mark.slow
@@ -158,7 +164,7 @@ def test_coverage_and_false_claims_of_2000_tables(count: int, wide: int) -> None
         result = differences({at: seeds(*losses) for at, losses in enumerate(drawn)}, dict.fromkeys(range(6), 0))
         for at, one in result.items():
             apart[at] += abs(one.estimate.mean) <= (one.estimate.half or 0)
-        false += any(one.word != "not settled" for one in result.values())
+        false += any(one.word != "no clear difference" for one in result.values())
     assert ((covered / 2000 > 0.93) & (covered / 2000 < 0.97)).all(), covered
     assert (apart[1:] / 2000 > 0.93).all(), apart  # Welch's approximation errs to the safe side at 3 seeds
     assert false / 2000 <= 0.06
@@ -177,6 +183,6 @@ def test_rounding_is_measured_by_the_size_of_what_is_compared() -> None:
     assert mean_of([1e-20, 2e-20, 3e-20], scale=1.0).error is None
 
 
-def test_a_p_equal_to_the_level_settles_nothing() -> None:
+def test_a_p_equal_to_the_level_is_not_significant() -> None:
     low = Estimate(-1.0, 3, 0.1, 2)
-    assert [Difference(low, p, None).word for p in (LEVEL, LEVEL * 0.999)] == ["not settled", "lower"]
+    assert [Difference(low, p, None).word for p in (LEVEL, LEVEL * 0.999)] == ["no clear difference", "lower"]

@@ -20,7 +20,7 @@ COLUMNS: list[tuple[str, str, str, str]] = [
     ("to baseline", "nats a token", "lower", "Held-out loss minus that of the baseline."),
     ("± to baseline", "nats a token", "", "Half of the 95% interval of that difference."),
     ("adjusted p", "", "", "That the difference is 0, by Holm over the table."),
-    ("could settle", "nats a token", "", "The smallest difference that would have been settled."),
+    ("could settle", "nats a token", "", "The smallest difference that would have been significant."),
     ("bits a byte", "bits", "lower", "The held-out loss in bits, over the bytes of the text."),
     ("training loss", "nats a token", "lower", "Median over the last 250 batches."),
     ("parameters", "", "lower", "All weights, embeddings and head aside."),

@@ -74,16 +74,14 @@ def test_a_model_alone() -> None:
     assert sentence == "The held-out loss of a is 4.000 ± 0.100 nats per token, compared with nothing."
 
 
-def test_what_the_table_could_have_settled() -> None:
+def test_what_the_table_would_have_been_significant() -> None:
     rows: list[Row] = [("she", "she", 4.0, 0.01), ("a", "attention", 5.0, None)]
     assert smallest_difference(made(rows)) == (
-        "The smallest difference to a that this table could have settled: 0.300 (she)."
+        "The smallest difference to a that would have been significant: 0.300 (she)."
     )
     assert smallest_difference(made(rows[1:])) == ""
     once: list[Row] = [("she", "she", 4.0, None), ("a", "attention", 5.0, None)]
-    assert (
-        smallest_difference(made(once, seeds=1)) == "No difference to a could be settled here: each was observed once."
-    )
+    assert smallest_difference(made(once, seeds=1)) == "No difference to a can be called significant: one run of each."
 
 
 def priced(rows: list[Row], numbers: dict[str, dict[str, float]]) -> Comparison:

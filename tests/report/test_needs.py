@@ -124,10 +124,10 @@ def seeded(wide: float) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("wide", "level"), [(0.0001, ["rnn"]), (0.01, ["mamba", "she", "rnn"])])
-def test_losses_of_several_seeds_are_tied_where_no_difference_is_settled(wide: float, level: list[str]) -> None:
+def test_losses_of_several_seeds_are_tied_where_no_difference_is_significant(wide: float, level: list[str]) -> None:
     first = needs(seeded(wide))[0]
     assert [row.contender for row in first.taken] == ["attention", *level]
-    assert not first.observed_once
+    assert not first.one_run
 
 
 def test_the_length_that_most_mixers_have() -> None:
@@ -148,7 +148,7 @@ def test_the_report_shows_what_each_is_best_at(tmp_path: Path) -> None:
     assert by_need["the smallest state"].startswith(f"{state['name']} ({state['row']['state bytes']:,})")
     assert by_need["the lowest loss on held-out text"].startswith("she (4.1")
     assert "the fastest generated token" in by_need
-    assert "observed once" not in html.one("section", id="needs").text
+    assert "one run" not in html.one("section", id="needs").text
     assert lines[1][2] == "least ms a step among those within 2% of the lowest held-out loss"
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from seqloom.report import inside, page
 from seqloom.report.read import read as rows_of
+from tests.docs.reading import private_words
 from tests.report.making import HOSTILE, comparison
 from tests.report.reading import Element, data, read
 
@@ -180,8 +181,8 @@ def test_writing_again_gives_the_same_bytes(out: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message", "unsaid"),
     [
-        ({"grammar": False}, "100 documents", "floor of the text"),
-        ({"seeds": 1}, "in one run, which decides nothing", "the band goes"),
+        ({"grammar": False}, "100 documents", "lower bound of the loss"),
+        ({"seeds": 1}, "no difference of their losses can be called significant", "the band goes"),
         ({"timed": False}, "tokens,operations,loss", "operations,seconds"),
     ],
 )
@@ -205,3 +206,9 @@ def test_each_model_has_one_sentence_on_what_to_look_for(out: Path) -> None:
     for name, found in sentences.items():
         assert [bool(sentence) for sentence in found] == [True] + [False] * (len(found) - 1), name
         assert found[0].startswith(f"{name}: ")
+
+
+def test_a_page_has_no_words_of_our_own(out: Path) -> None:
+    text = page.write(out).read_text(encoding="utf-8")
+    assert "smallest significant" in text
+    assert private_words(text) == []

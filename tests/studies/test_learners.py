@@ -21,10 +21,10 @@ def test_agents_are_compared_where_they_are_asked_for_the_most() -> None:
     rows += [played("he", seed, 500, 490 + seed) for seed in range(3)]
     rows += [played("attention", seed, 500, reached) for seed, reached in enumerate((390, 391.5, 391.4))]
     assert agents.answer(rows) == [
-        "CartPole-v1:mixed, asked for 500: he 491, attention 391 (he to attention +100, settled)."
+        "CartPole-v1:mixed, asked for 500: he 491, attention 391 (he to attention +100, significant (p below 0.001))."
     ]
     once = [row for row in rows if row.seed == 0]
-    assert agents.answer(once)[0].endswith("(he to attention +100, observed once, which decides nothing).")
+    assert agents.answer(once)[0].endswith("(he to attention +100, one run).")
     assert agents.answer([row for row in rows if row.mixer == "he"]) == ["CartPole-v1:mixed, asked for 500: he 491."]
     assert agents.answer([row.model_copy(update={"findings": ["context"]}) for row in rows]) == []
 
@@ -36,7 +36,7 @@ def test_the_longest_maze_at_the_end_is_what_counts() -> None:
     assert maze.answer(rows) == [
         "Right turns 30 steps after the cue: gtrxl 95%, lstm 56%; without memory 50%.", "Means of up to 2 seeds.",
     ]  # fmt: skip
-    assert maze.answer(rows[:-1])[1] == "Each was observed once, which decides nothing."
+    assert maze.answer(rows[:-1])[1] == "One run each, which decides nothing."
 
 
 def test_the_page_begins_with_the_answer() -> None:

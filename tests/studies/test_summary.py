@@ -51,7 +51,7 @@ def test_rows_are_the_runs_numbers(tmp_path: Path) -> None:
         assert each.row["± held-out"] == mean_of(list(own.values())).half
         assert each.row["to baseline"] == (one and one.estimate.mean)
         assert each.row["± to baseline"] == (one and one.estimate.half)
-        assert each.row["adjusted p"] is each.row["could settle"] is None, "two seeds settle nothing"
+        assert each.row["adjusted p"] is each.row["could settle"] is None, "two seeds decide nothing"
 
 
 @pytest.mark.parametrize(("batches", "last"), [(3, 1), (19, 1), (300, 30), (3000, 300)])
@@ -78,7 +78,7 @@ def test_one_seed_has_no_interval(tmp_path: Path) -> None:
     shown = [column.name for column in comparison.columns]
     assert [name for name in STATISTICS if name in shown] == ["to baseline"]
     assert all(contender.row["± held-out"] is None for contender in comparison.contenders)
-    assert "No difference to attention-heads=2 could be settled here: each was observed once." in format_comparison(
+    assert "No difference to attention-heads=2 can be called significant: one run of each." in format_comparison(
         comparison
     )
 

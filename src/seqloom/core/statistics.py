@@ -1,4 +1,4 @@
-"""Statistics of a loss over seeds: intervals of means, differences to a baseline, and which of them are settled.
+"""Statistics of a loss over seeds: intervals of means, differences to a baseline, and which of them are significant.
 
     mean of n runs       x̄ ± t_ν s / √n,   ν = n-1                                                Student
     contrast             d = Σ_m w_m x̄_m,   e² = Σ_m v_m,   v_m = w_m² s_m² / n_m                   Welch
@@ -10,8 +10,8 @@
 m: the models, r: their runs, s_m: the deviation of a model's own runs, t_ν: Student's at 0.975. Runs that read the same
 batches and differ in weights and dropout are independent (Welch); where the seed draws the order of the batches too,
 runs of the same seed share it, and are paired. Where run r is tested on fold r and trained on the others, the runs
-share most of their training texts, so that s/√n would be too small an error. A difference is settled where it has at
-least `FEWEST` seeds and an adjusted p below `LEVEL`.
+share most of their training texts, so that s/√n would be too small an error. A difference is significant where it has
+at least `FEWEST` seeds and an adjusted p below `LEVEL`.
 
 Source: Student, The probable error of a mean, Biometrika 6, 1908; Welch, The generalization of Student's problem when
 several different population variances are involved, Biometrika 34, 1947; Holm, A simple sequentially rejective multiple
@@ -27,16 +27,16 @@ from statistics import fmean
 from typing import Any, Literal, TypeAlias, TypeVar, final
 
 LEVEL = 0.05
-"""an adjusted p below it settles a difference; intervals cover 1 - LEVEL"""
+"""a difference is significant with an adjusted p below it; intervals cover 1 - LEVEL"""
 FEWEST = 3
-"""seeds that a settled difference needs at least"""
+"""seeds that a significant difference needs at least"""
 ROUNDING = 10 * sys.float_info.epsilon
 """runs whose standard error is below this share of their means are equal but for rounding"""
 
 Model = TypeVar("Model", bound=Hashable)
 Runs: TypeAlias = Mapping[int, float]
 """the loss of each run by its seed"""
-Word: TypeAlias = Literal["lower", "higher", "not settled", "observed once"]
+Word: TypeAlias = Literal["lower", "higher", "no clear difference", "one run"]
 
 
 @final
@@ -87,16 +87,23 @@ class Difference:
     adjusted: float | None
     """p after Holm's correction; None where the difference could not be tested"""
     smallest: float | None
-    """a difference larger than this would have been settled, with the other rows of the table as they are"""
+    """a difference larger than this would have been significant, with the other rows of the table as they are"""
 
     @property
     def word(self) -> Word:
-        """Whether the model's loss is lower or higher than the baseline's."""
+        """Whether the model's loss is significantly lower or higher than the baseline's."""
         if self.estimate.seeds == 1:
-            return "observed once"
+            return "one run"
         if self.adjusted is None or self.adjusted >= LEVEL:
-            return "not settled"
+            return "no clear difference"
         return "lower" if self.estimate.mean < 0 else "higher"
+
+    @property
+    def verdict(self) -> str:
+        """The verdict without its direction, such as "significant (p 0.012)" or "no clear difference"."""
+        if self.word in ("lower", "higher") and self.adjusted is not None:
+            return f"significant (p {p_text(self.adjusted)})"
+        return self.word
 
 
 def mean_of(values: Sequence[float], scale: float = 0.0, share: float = 0.0) -> Estimate:
@@ -175,7 +182,7 @@ def differences(
 
 
 def _smallest(estimate: Estimate, others: Sequence[float]) -> float | None:
-    """The difference at which Holm's procedure would settle `estimate`, given the p values of the others in its family.
+    """The least difference that Holm's procedure calls significant, given the p values of the others in its family.
 
     If the procedure, in a family of K, rejects r of the K-1 others, it rejects `estimate` where its p is below
     LEVEL / (K - r).
@@ -195,16 +202,16 @@ def p_text(p: float) -> str:
     return "below 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def could_settle(smallest: Mapping[str, float | None], baseline: str, seeds: int) -> str:
-    """The sentence under a table: the smallest difference to the baseline that it could have settled, by model."""
+def smallest_significant(smallest: Mapping[str, float | None], baseline: str, seeds: int) -> str:
+    """The sentence under a table: the smallest significant difference to the baseline, by model."""
     differences_by_size = sorted((size, name) for name, size in smallest.items() if size is not None)
     if not differences_by_size:
-        why = "each was observed once" if seeds == 1 else f"that takes at least {FEWEST} seeds that differ"
-        return f"No difference to {baseline} could be settled here: {why}."
+        why = "one run of each" if seeds == 1 else f"that takes at least {FEWEST} seeds that differ"
+        return f"No difference to {baseline} can be called significant: {why}."
     least, first = differences_by_size[0]
     most, last = differences_by_size[-1]
     to_most = f" to {most:.3f} ({last})" if len(differences_by_size) > 1 else ""
-    return f"The smallest difference to {baseline} that this table could have settled: {least:.3f} ({first}){to_most}."
+    return f"The smallest difference to {baseline} that would have been significant: {least:.3f} ({first}){to_most}."
 
 
 def quantile(p: float, freedom: float) -> float:

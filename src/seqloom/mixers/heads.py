@@ -38,7 +38,7 @@ PLACES: frozenset[Place] = frozenset({"queries_keys", "scores", "keys_values"})
 class HeadSettings(SizedConfig, ABC):
     """The heads of a layer: how many, what is done to queries, keys and scores, and to the output."""
 
-    heads: int = Field(4, ge=1, description="heads; divides dim (the paper compares 1 to 128 and settles on 32)")
+    heads: int = Field(4, ge=1, description="heads; divides dim (the paper compares 1 to 128 and takes 32)")
     kv_heads: int | None = Field(
         None, ge=1, description="heads of keys and values; divides heads; unset: as many as heads"
     )

@@ -7,7 +7,7 @@ else there is no clear difference.
 
 from collections.abc import Callable, Sequence
 
-from seqloom.core.statistics import LEVEL, could_settle, p_text
+from seqloom.core.statistics import LEVEL, p_text, smallest_significant
 from seqloom.core.table import format_size
 from seqloom.report.comparison import ADJUSTED, DIFFERENCE, INTERVAL, LOSS, SMALLEST, Candidate, Comparison
 
@@ -30,20 +30,20 @@ def sentences(comparison: Comparison) -> list[str]:
     ]
 
 
-def is_settled(contender: Candidate) -> bool:
-    """Whether the difference of a contender to the baseline is settled."""
+def is_significant(contender: Candidate) -> bool:
+    """Whether the difference of a contender to the baseline is significant."""
     adjusted = contender.value(ADJUSTED)
     return adjusted is not None and adjusted < LEVEL
 
 
 def smallest_difference(comparison: Comparison) -> str:
-    """The sentence under the table: the smallest difference that it could have settled; "" with nothing to compare."""
+    """The sentence under the table: the smallest significant difference; "" with nothing to compare."""
     smallest = {
         contender.name: contender.value(SMALLEST)
         for contender in comparison.contenders
         if contender.name != comparison.baseline
     }
-    return could_settle(smallest, comparison.baseline, comparison.seeds) if smallest else ""
+    return smallest_significant(smallest, comparison.baseline, comparison.seeds) if smallest else ""
 
 
 def _memory(comparison: Comparison, ranked: Sequence[Candidate]) -> list[str]:
@@ -88,9 +88,9 @@ def _difference_to_baseline(comparison: Comparison, ranked: Sequence[Candidate])
         f"{contender.name} is {'lower' if _difference(contender) < 0 else 'higher'} by "
         f"{abs(_difference(contender)):.3f}{_plus_minus(contender, f'± {DIFFERENCE}')} (significant, p {_p(contender)})"
         for contender in others
-        if is_settled(contender)
+        if is_significant(contender)
     ]
-    unclear = [contender.name for contender in others if not is_settled(contender)]
+    unclear = [contender.name for contender in others if not is_significant(contender)]
     groups = [*significant, *([f"no clear difference: {_list_names(unclear)}"] if unclear else [])]
     baseline = next((contender for contender in ranked if contender.name == comparison.baseline), None)
     loss = "" if baseline is None else f", {_with_interval(baseline)} nats per token"

@@ -17,6 +17,8 @@ FORMAT = 2
 LOSS, INTERVAL, TRAINING = "held-out loss", "± held-out", "training loss"
 DIFFERENCE, ADJUSTED, SMALLEST = "to baseline", "adjusted p", "could settle"
 """names of the columns that the report treats specially"""
+TITLES = {SMALLEST: "smallest significant"}
+"""what readers see in place of a column's name in the file"""
 
 
 def sentence(text: str) -> str:
@@ -41,6 +43,11 @@ class Column(_Part):
     unit: str
     better: Literal["lower", "higher", ""]
     meaning: Sentence
+
+    @property
+    def title(self) -> str:
+        """The name as readers see it."""
+        return TITLES.get(self.name, self.name)
 
 
 @final

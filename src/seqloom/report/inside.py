@@ -25,6 +25,8 @@ LOOK_FOR = (
     (("reach",), "dark cells are the earlier tokens that its output depends on, measured alike for every mixer"),
 )  # fmt: skip
 """what to look for in the views of a mixer, by words in their names: the first line that has one"""
+HEADINGS = {"reach": "reach: how far back it looks"}
+"""what readers see above a view, where its name alone does not say it"""
 OTHER = "large numbers are where the layer does most; compare its first layer with its last"
 SIZE = Axis("size", "root mean square of the weights")
 
@@ -147,7 +149,7 @@ def _map(contender: Candidate, view: View, every: int) -> Map:
     numbers = [[index * every, *(_short(value) for value in row)] for index, row in enumerate(values)]
     return Map(
         name=filename(contender.name, "layer", view.layer, view.name),
-        heading=view.name,
+        heading=HEADINGS.get(view.name, view.name),
         description=view.meaning if every == 1 else f"{view.meaning} Of {every} rows and columns one is shown.",
         down=down,
         across=across,

@@ -100,7 +100,7 @@ def by_position(rows: Comparison) -> list[Chart]:
     points = [[contender.name, *point] for contender, line in curves for point in _points(line, several)]
     table = Table(["model", "tokens before", "loss", *(SEEDS if several else ())], points)
     # the other level, the entropy of single tokens, is far above the losses
-    floor = [level for level in levels(rows) if level[0].startswith("floor")]
+    floor = [level for level in levels(rows) if level[0].startswith("lower bound")]
     draw = partial(_draw, table, Axis("tokens before", "tokens before it in the window"), rows, levels=floor)
     description = "Mean held-out loss of the token that follows 1, 2, … tokens of its window" + (
         "," + BANDS if several else "."
@@ -110,7 +110,7 @@ def by_position(rows: Comparison) -> list[Chart]:
 
 def levels(rows: Comparison) -> list[tuple[str, float]]:
     """The reference losses that a chart shows as lines, where they are known."""
-    known = [("entropy of single tokens", rows.text.unigram), ("floor of the text", rows.text.floor)]
+    known = [("entropy of single tokens", rows.text.unigram), ("lower bound of the loss", rows.text.floor)]
     return [(name, value) for name, value in known if value is not None]
 
 

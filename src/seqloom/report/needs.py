@@ -1,11 +1,11 @@
 """Which mixer for which need, by rules over the rows of contenders and nothing else.
 
 A need asks for the least (or most) of a column among the rows that qualify. Rows that cannot be distinguished from it
-are tied with it: held-out losses whose difference to the lowest is not settled (core/statistics.py, Holm over the rows
-that qualify); times within a tenth; shares of right answers within 0.02; sizes only where they are equal. Held-out
-losses of one seed were observed once, so that nothing says which are tied: the next ones are listed instead.
+are tied with it: held-out losses whose difference to the lowest is not significant (core/statistics.py, Holm over the
+rows that qualify); times within a tenth; shares of right answers within 0.02; sizes only where they are equal. Held-out
+losses of one run have no interval, so that nothing says which are tied: the next ones are listed instead.
 
-    needs(measured(comparison))     those of a comparison; docs/choose.md has those of all mixers
+    needs(measured(comparison))     those of a comparison, in its report
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from seqloom.report.measured import PEAK, RIGHT, STATE, STATE_AT, STEP, TIME_AT,
 TIE = {"time": 0.1, "right": 0.02}
 """a share of the lower time; a difference of shares"""
 NEXT = 5
-"""rows that are listed after the lowest loss where each was observed once"""
+"""rows that are listed after the lowest loss where each is of one run"""
 NEAR = 0.02
 """how far above the lowest held-out loss a mixer may be where something else is asked for, too"""
 MANY = 6
@@ -77,14 +77,14 @@ HELD_OUT = Quantity(LOSS, lambda row: row.held_out, is_equal)
 class Need:
     """What is asked for, the rule in words, and the rows that it takes: the best first, then those tied with it.
 
-    Of held-out losses that were `observed_once` the others are those that come next.
+    Of held-out losses of one run each the others are those that come next.
     """
 
     name: str
     rule: str
     quantity: Quantity
     taken: list[Measured]
-    observed_once: bool = False
+    one_run: bool = False
 
     @property
     def best(self) -> str:
@@ -96,13 +96,13 @@ class Need:
         """Its number, and who is tied with it or comes next."""
         first, *others = self.taken
         text = self.quantity.text(first)
-        text = f"({text}, observed once)" if self.observed_once else f"({text})"
+        text = f"({text}, one run)" if self.one_run else f"({text})"
         if not others:
             return text
         names = [f"{row.contender} ({self.quantity.text(row)})" for row in others]
         if len(names) > MANY:
             names[MANY:] = [f"{len(names) - MANY} more"]
-        return f"{text}; {'next' if self.observed_once else 'tied'}: {', '.join(names)}"
+        return f"{text}; {'next' if self.one_run else 'tied'}: {', '.join(names)}"
 
 
 def needs(rows: Sequence[Measured]) -> list[Need]:
@@ -179,13 +179,13 @@ def _need(
         best = values[0][1]
         return Need(name, rule, quantity, [row for row, value in values if quantity.is_tied(value, best)])
     if all(len(row.losses) == 1 for row in ranked):
-        return Need(name, rule, quantity, ranked[: 1 + NEXT], observed_once=True)
-    return Need(name, rule, quantity, [ranked[0], *_not_settled(ranked)])
+        return Need(name, rule, quantity, ranked[: 1 + NEXT], one_run=True)
+    return Need(name, rule, quantity, [ranked[0], *_not_significant(ranked)])
 
 
-def _not_settled(ranked: Sequence[Measured]) -> list[Measured]:
-    """The rows whose difference to the first one is not settled."""
+def _not_significant(ranked: Sequence[Measured]) -> list[Measured]:
+    """The rows whose difference to the first one is not significant."""
     runs = {row.contender: dict(enumerate(row.losses)) for row in ranked}
     to_first = differences(runs, dict.fromkeys(runs, ranked[0].contender), paired=ranked[0].paired)
-    settled = {name for name, difference in to_first.items() if difference.word == "higher"}
-    return [row for row in ranked[1:] if row.contender not in settled]
+    worse = {name for name, difference in to_first.items() if difference.word == "higher"}
+    return [row for row in ranked[1:] if row.contender not in worse]

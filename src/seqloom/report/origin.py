@@ -27,7 +27,7 @@ def facts(comparison: Comparison) -> list[tuple[str, str]]:
     if text.unigram is not None:
         facts.append(("entropy of single tokens", f"{text.unigram:.4g} nats per token"))
     if text.floor is not None:
-        facts.append(("floor of the text", f"{text.floor:.4g} nats per token"))
+        facts.append(("lower bound of the loss", f"{text.floor:.4g} nats per token"))
     return facts
 
 
@@ -46,8 +46,8 @@ def methods(comparison: Comparison) -> list[str]:
             procedure = "paired by seed, since the seed draws the order of the batches too"
         lines.append(
             "Each contender has Student's 95% interval from its own seeds. Differences to the baseline, "
-            f"{comparison.baseline}, are {procedure}; their intervals are not corrected. A difference is settled where "
-            f"it has at least {FEWEST} seeds and an adjusted p below {LEVEL} (Holm's correction over the table)."
+            f"{comparison.baseline}, are {procedure}; their intervals are not corrected. A difference is significant "
+            f"where it has at least {FEWEST} seeds and an adjusted p below {LEVEL} (Holm's correction over the table)."
         )
     if comparison.seeds == 1:
         lines.append("There is one seed: what another one would give is not known.")
@@ -61,6 +61,6 @@ def methods(comparison: Comparison) -> list[str]:
     if comparison.text.unigram is not None:
         lines.append("The entropy of single tokens is the loss of a model that knows only their frequencies.")
     if comparison.text.floor is not None:
-        lines.append("The floor is a lower bound of the mean loss of any model, computed from the grammar of the text.")
+        lines.append("No model has a mean loss below the lower bound, which is computed from the grammar of the text.")
     lines += [f"Rows that cannot be trusted: {line}." for line in comparison.damage]
     return lines

@@ -61,7 +61,7 @@ def as_csv(comparison: Comparison) -> str:
     """The table with all digits; unknown values are empty."""
     out = io.StringIO()
     lines = csv.writer(out, lineterminator="\n")
-    lines.writerow(["contender", "kind", "matched_to", "matched", *(column.name for column in comparison.columns)])
+    lines.writerow(["contender", "kind", "matched_to", "matched", *(column.title for column in comparison.columns)])
     for row in rows(comparison):
         contender = row.contender
         numbers = [contender.value(column.name) for column in comparison.columns]

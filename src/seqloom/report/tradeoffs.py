@@ -75,12 +75,12 @@ def pareto(points: Mapping[str, tuple[float, float]]) -> list[str]:
 
 def label(column: Column) -> str:
     """The label of a column's axis: its name, with the unit where the name does not contain it."""
-    return column.name if names_its_unit(column) else f"{column.name} ({column.unit})"
+    return column.title if names_its_unit(column) else f"{column.title} ({column.unit})"
 
 
 def names_its_unit(column: Column) -> bool:
     """Whether a column has no unit, or its name contains it, as "peak MB a step" does."""
-    return all(word in column.name.split() for word in column.unit.split())
+    return all(word in column.title.split() for word in column.unit.split())
 
 
 def _draw(table: Table, x: Axis, styles: Mapping[str, LineStyle], front: Sequence[str]) -> Spec:

@@ -4,14 +4,14 @@ Drawn from the rows in OUT/results.jsonl alone. A point is the mean over seeds; 
 highest one.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import ClassVar, Self, final
 
 from seqloom.core import table as layout
-from seqloom.core.statistics import Word, differences
+from seqloom.core.statistics import differences
 from seqloom.report import html
 from seqloom.report.charts.chart import SEEDS, Axis, Cell, Chart, Choice, Spec, Table, filename, round_number
 from seqloom.report.charts.style import LineStyle, styles
@@ -24,12 +24,6 @@ AS_ASKED = "reached = asked"
 """the name of the line on which the return reached equals the return asked"""
 SHORT = {"return asked, rewards at the end": "late rewards", "return asked": "asked", "cloning, best": "cloning"}
 """the names of learners next to their lines, where there is little room"""
-SETTLED: Mapping[Word, str] = {
-    "higher": "settled",
-    "lower": "settled",
-    "not settled": "not settled",
-    "observed once": "observed once, which decides nothing",
-}
 NEUTRAL = LineStyle(11, (2, 3), "cross")
 """the style of the line `AS_ASKED`"""
 
@@ -128,7 +122,7 @@ class AgentsReport:
 
 
 def answer(rows: Rows) -> list[str]:
-    """For each source a sentence: what the mixers reach when asked for the most, and which differences are settled.
+    """For each source a sentence: what the mixers reach when asked for the most, and which differences are significant.
 
     Differences are paired, since each seed records episodes of its own, and all are one family.
     """
@@ -153,7 +147,7 @@ def answer(rows: Rows) -> list[str]:
             if (name, mixer) in to_baseline:
                 difference = to_baseline[name, mixer]
                 size = f"{difference.estimate.mean:+.4g}"
-                comparisons.append(f"{mixer} to {baselines[name]} {size}, {SETTLED[difference.word]}")
+                comparisons.append(f"{mixer} to {baselines[name]} {size}, {difference.verdict}")
         compared = f" ({'; '.join(comparisons)})" if comparisons else ""
         sentences.append(f"{name}, asked for {highest[name]:g}: {reached}{compared}.")
     return sentences

@@ -94,7 +94,7 @@ class ExtrapolateReport:
             refused=refused_lines(rows),
             origin=rows[-1],
             text=", ".join(dict.fromkeys(row.text for row in rows)),
-            seeds="One seed each: observed once." if len(seeds) == 1 else "",
+            seeds="One run each." if len(seeds) == 1 else "",
         )
 
 

@@ -84,7 +84,7 @@ def answer(rows: Rows) -> list[str]:
     ranked = sorted(reached, key=lambda agent: -fmean(reached[agent]))
     shares = ", ".join(f"{agent} {fmean(reached[agent]):.0%}" for agent in ranked)
     seeds = max(len(returns) for returns in reached.values())
-    evidence = "Each was observed once, which decides nothing." if seeds == 1 else f"Means of up to {seeds} seeds."
+    evidence = "One run each, which decides nothing." if seeds == 1 else f"Means of up to {seeds} seeds."
     return [f"Right turns {length:,} steps after the cue: {shares}; {CHANCE[0]} {CHANCE[1]:.0%}.", evidence]
 
 

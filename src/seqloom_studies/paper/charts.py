@@ -145,7 +145,7 @@ def _curves(
     study: Study, name: str, heading: str, description: str, curves: dict[str, list[Points]], y: str, *,
     x: Axis = BATCHES, level: bool = True, marks: bool = False,
 ) -> Chart | None:  # fmt: skip
-    """The chart of several seeds' points by model; None where there are none. The floor of the text is a level."""
+    """The chart of several seeds' points by model; None where there are none. The lower bound is a level."""
     banded = ["lowest seed", "highest seed"] if study.several else []
     rows: list[list[Cell]] = []
     for model, seeds in curves.items():

@@ -5,14 +5,22 @@ something, each line is compared with the baseline's line at the same value. All
 """
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Literal, TypeAlias, final, get_args
 
-from seqloom.core.statistics import Difference, Estimate, Word, could_settle, differences, mean_of
+from seqloom.core.statistics import Difference, Estimate, Word, differences, mean_of, smallest_significant
 from seqloom_studies.paper.page_rows import Line, Study
 
 PEER = "attention-heads=32"
 """the attention that the paper compares with"""
+LABELS: Mapping[Word, str] = {
+    "lower": "Significantly lower",
+    "higher": "Significantly higher",
+    "no clear difference": "No clear difference",
+    "one run": "One run",
+}
+"""what stands before the lines with each word"""
 Loss: TypeAlias = Literal["training", "held_out"]
 Key: TypeAlias = tuple[str, float | None]
 """a line of a figure: its series, and the value of what the figure varies"""
@@ -77,25 +85,27 @@ class Compared:
 
     @property
     def conclusion(self) -> str:
-        """Which lines are settled to be below or above the baseline; "" with nothing to compare."""
+        """Which lines are significantly below or above the baseline; "" with nothing to compare."""
         groups: dict[Word, list[str]] = {word: [] for word in get_args(Word)}
         for line, difference in self.differences.items():
             groups[difference.word].append(name_line(self.study, line))
         if not self.differences:
             return ""
         lower = f"lower {'training' if self.loss == 'training' else 'held-out'} loss than {call_series(self.baseline)}"
-        if len(groups["observed once"]) == len(self.differences):
-            return f"Each model was observed once, so none is settled to have a {lower}."
+        if len(groups["one run"]) == len(self.differences):
+            return f"One run of each model: no {lower} can be called significant."
         names = {word: ", ".join(lines) for word, lines in groups.items() if lines}
-        opening = f"A {lower}: {names.pop('lower')}." if "lower" in names else f"None is settled to have a {lower}."
-        return " ".join([opening, *(f"{word.capitalize()}: {lines}." for word, lines in names.items())])
+        opening = (
+            f"A significantly {lower}: {names.pop('lower')}." if "lower" in names else f"No significantly {lower}."
+        )
+        return " ".join([opening, *(f"{LABELS[word]}: {lines}." for word, lines in names.items())])
 
     @property
     def smallest_difference(self) -> str:
-        """The sentence under the table: the smallest difference that it could have settled; "" with one line."""
+        """The sentence under the table: the smallest significant difference; "" with one line."""
         over = self.study.figure.over
         smallest = {
             f"{series} at {over} {x:g}" if over and x is not None else series: difference.smallest
             for (series, x), difference in self.differences.items()
         }
-        return could_settle(smallest, self.baseline, self.study.figure.seeds) if smallest else ""
+        return smallest_significant(smallest, self.baseline, self.study.figure.seeds) if smallest else ""

@@ -108,10 +108,10 @@ def paths() -> Verdict:
 
 
 def evidence() -> str:
-    """Why the paper's own figures do not settle its main claim."""
+    """Why the paper's own figures do not decide its main claim."""
     times = whole("she").params / whole("attention").params
     return (
-        "The paper's own figures do not settle that: they have no spread between runs, and only the loss of the text "
+        "The paper's own figures do not decide that: they have no spread between runs, and only the loss of the text "
         f"that is trained on, after {passes()[1]:.1f} passes over it; and its SHE model has {times:.1f} times the "
         "parameters of its attention model."
     )

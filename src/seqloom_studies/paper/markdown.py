@@ -51,7 +51,7 @@ def _seeds(study: Study) -> str:
 
 
 def _smallest_differences(compared: Sequence[Compared]) -> str:
-    """The smallest differences that the table could have settled."""
+    """The smallest differences that would have been significant."""
     training, held_out = (call_series(comparison.smallest_difference) for comparison in compared)
     return held_out if training == held_out else f"Training: {training} Held out: {held_out}"
 

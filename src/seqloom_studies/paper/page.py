@@ -88,7 +88,7 @@ def caption(study: Study) -> list[str]:
         f"{figure.seeds} seed." if figure.seeds == 1 else f"{figure.seeds} seeds.",
     ]
     if figure.floor is not None:
-        sentences.append(f"The floor of this text is {figure.floor:.3f} nats per token.")
+        sentences.append(f"No model can have less than {figure.floor:.3f} nats per token on this text.")
     if figure.unigram is not None:
         sentences.append(f"Frequencies of single tokens alone have a loss of {figure.unigram:.3f}.")
     if done < len(cells):

@@ -180,7 +180,7 @@ class Study:
     def floor(self) -> list[tuple[str, float]]:
         """The lower bound of the loss on the text, if known, as a horizontal line of the charts."""
         floor = self.figure.floor
-        return [] if floor is None else [("floor of the text", floor)]
+        return [] if floor is None else [("lower bound of the loss", floor)]
 
     @property
     def several(self) -> bool:

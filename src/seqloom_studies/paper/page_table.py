@@ -44,7 +44,11 @@ def columns(study: Study) -> list[Column]:
         *([Column("± held-out", interval)] if several else []),
         *([Column("to baseline", difference_meaning, "lower")] if compared[1].differences else []),
         *([Column("± to baseline", "half of the 95% interval of that difference, not corrected")] if several else []),
-        *([Column("adjusted p", "that it is 0, by Holm over the table; below 0.05 it is settled")] if several else []),
+        *(
+            [Column("adjusted p", "that it is 0, by Holm over the table; below 0.05 it is significant")]
+            if several
+            else []
+        ),
         Column("parameters", "trainable numbers of the whole model", "lower"),
         Column("operations a token", "of the whole model's equation, forward, mean over a full window", "lower"),
         Column("ms a batch", "median of the run's batches, under the machine's other load at the time"),

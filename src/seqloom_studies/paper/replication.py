@@ -39,13 +39,14 @@ half of Student's 95% interval over the model's own seeds, a difference ± half 
 batches and differ in weights and dropout, so the intervals do not cover other texts. A claim about several
 differences holds if all are below 0, and does not hold if one is above 0, even if others are missing. Both need at
 least {FEWEST} seeds and a p below {LEVEL} after Holm's correction over all claims of the figure, including those that
-the paper leaves open, for each of the two losses; otherwise the claim is **not settled**. A claim that was measured
-with a single seed was **observed once**: it has no interval and settles nothing. “Close to” means that a model's loss
+the paper leaves open, for each of the two losses; otherwise the claim is **undecided**. A claim that was measured
+with a single seed rests on **one run**: it has no interval and decides nothing. “Close to” means that a model's loss
 exceeds that of 32 heads by at most as much as that of 1 head does, a difference that the paper calls slight; a lower
 loss is close too. Claims share runs, so one difference can decide several claims. In the tables of the studies, p is
-corrected over the models of the table, and the smallest difference that could have been settled is given below the
-table. **Holds** means that the claim holds at the size that was run; if that is not the paper's size, the verdict does
-not apply to the paper's size. The commands train on a text of `--source`: a folder, or what `seqloom data` fetches.
+corrected over the models of the table, and the smallest difference that would have been significant is given below
+the table. **Holds** means that the claim holds at the size that was run; if that is not the paper's size, the verdict
+does not apply to the paper's size. The commands train on a text of `--source`: a folder, or what `seqloom data`
+fetches.
 """.strip()
 Studies: TypeAlias = Mapping[str, Sequence[tuple[str, Study]]]
 """by the study's name: (file, its rows); the first file decides about a claim"""
@@ -161,7 +162,7 @@ class Replication:
             elif claim_verdicts:
                 verdicts[claim, loss] = claim_verdicts[:1]
             else:
-                no_loss = Verdict("not settled", "no loss can show it; the texts are below")
+                no_loss = Verdict("undecided", "no loss can show it; the texts are below")
                 verdicts[claim, loss] = [(None, UNMEASURED if claim.rule else no_loss)]
         return verdicts
 
@@ -181,12 +182,16 @@ class Replication:
         headline = [(loss, self.verdicts[HEADLINE, loss]) for loss in LOSSES]
         if not any(verdicts[0][1].seeds for _, verdicts in headline):
             return text + "is not measured yet."
-        by_file: dict[str, list[str]] = {}
+        by_file: dict[str, dict[str, list[str]]] = {}
         for loss, verdicts in headline:
             for index, (study, verdict) in enumerate(verdicts):
                 opening = f"; {_after_batches(study)}it " if index else ""
-                by_file.setdefault(opening, []).append(f"{_in_words(verdict)} {ON[loss]}")
-        return text + "".join(opening + " and ".join(clauses) for opening, clauses in by_file.items()) + "."
+                by_file.setdefault(opening, {}).setdefault(_in_words(verdict), []).append(ON[loss])
+        clauses = {
+            opening: " and ".join(f"{words} {' and '.join(losses)}" for words, losses in said.items())
+            for opening, said in by_file.items()
+        }
+        return text + "".join(opening + clause for opening, clause in clauses.items()) + "."
 
     def _sizes(self) -> str:
         """What was run: sizes, seeds, text, machine, commit, each once."""
@@ -286,6 +291,6 @@ def _size_of(study: Study) -> str:
 
 
 def _in_words(verdict: Verdict) -> str:
-    forms = {"not settled": "is not settled", "observed once": "was observed once"}
+    forms = {"undecided": "is undecided", "one run": "rests on one run"}
     text = forms.get(verdict.word, verdict.word)
     return f"{text} ({verdict.why})" if verdict.why else text

@@ -67,7 +67,7 @@ def judge_race(race: Race, folder: Path) -> tuple[Verdict, str]:
     elif len(faster) == len(measured):
         verdict = Verdict("holds", "", times, 1)
     else:
-        verdict = Verdict("not settled", "quartiles on both sides of 1", times, 1)
+        verdict = Verdict("undecided", "quartiles on both sides of 1", times, 1)
     return verdict, str(measured["SHE"]["command"])
 
 

@@ -1,4 +1,4 @@
-"""Verdicts on the claims of a figure: they hold, do not hold, are not settled, or were observed once.
+"""Verdicts on the claims of a figure: they hold, do not hold, are undecided, or rest on one run.
 
 A claim says that each of its k contrasts, weighted sums of losses, is below 0. With the two-sided p_i of each:
 
@@ -20,12 +20,12 @@ from seqloom_studies.paper.page_rows import Study
 
 MOST = 3
 """the most differences that are all shown; of more, only the one that is nearest to failing"""
-Word: TypeAlias = Literal["holds", "does not hold", "not settled", "observed once"]
+Word: TypeAlias = Literal["holds", "does not hold", "undecided", "one run"]
 FORMS: Mapping[Word, tuple[str, str]] = {
     "holds": ("holds", "hold"),
     "does not hold": ("does not", "do not"),
-    "not settled": ("is not settled", "are not settled"),
-    "observed once": ("was observed once", "were observed once"),
+    "undecided": ("is undecided", "are undecided"),
+    "one run": ("rests on one run", "rest on one run"),
 }
 """the form of each word after a number of claims: after 1, and after several"""
 Name = TypeVar("Name", bound=Hashable)
@@ -64,11 +64,11 @@ class Verdict:
         return (f" ({self.why})" if self.why else "") + (f": {self.measured}" if self.measured else "")
 
 
-UNMEASURED = Verdict("not settled", "not measured yet")
+UNMEASURED = Verdict("undecided", "not measured yet")
 
 
 def count_verdicts(verdicts: Sequence[Verdict]) -> str:
-    """How many there are of each word: 6 hold, 1 does not and 2 are not settled."""
+    """How many there are of each word: 6 hold, 1 does not and 2 are undecided."""
     words: Counter[str] = Counter(verdict.word for verdict in verdicts)
     parts = [f"{words[word]} {one if words[word] == 1 else many}" for word, (one, many) in FORMS.items() if words[word]]
     return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
@@ -96,8 +96,7 @@ def judge_claims(rules: Mapping[Name, Rule], study: Study, loss: Loss) -> dict[N
 def _verdict(evidence: Evidence, adjusted: float | None) -> Verdict:
     if adjusted is None:
         return evidence.otherwise
-    settled = adjusted < LEVEL
-    verdict = evidence.verdict if settled else evidence.otherwise
+    verdict = evidence.verdict if adjusted < LEVEL else evidence.otherwise
     return verdict if verdict.why else replace(verdict, why=f"adjusted p {p_text(adjusted)}")
 
 
@@ -109,23 +108,23 @@ def evidence(contrasts: Sequence[Contrast], study: Study, loss: Loss) -> Evidenc
     all_run = all(key in runs for sums in contrasts for key, weight in sums.weights.items() if weight)
     missing = "unfinished" if all_run else "not all its models were run"
     if not known:
-        unmeasured = Verdict("not settled", missing)
+        unmeasured = Verdict("undecided", missing)
         return Evidence(None, unmeasured, unmeasured)
     measured = _differences(known)
     seeds = min(estimate.seeds for _, estimate in known)
     tested = [(estimate.mean, p) for _, estimate in known if (p := estimate.p) is not None]
     above = [p for mean, p in tested if mean > 0]
     if all(estimate.seeds == 1 for _, estimate in known):
-        otherwise = Verdict("observed once", "" if len(known) == len(estimates) else missing, measured, seeds)
+        otherwise = Verdict("one run", "" if len(known) == len(estimates) else missing, measured, seeds)
     elif len(known) < len(estimates):
-        otherwise = Verdict("not settled", missing, measured, seeds)
+        otherwise = Verdict("undecided", missing, measured, seeds)
     else:
         reason = ""
         if seeds < FEWEST:
             reason = f"a model has fewer than {FEWEST} seeds"
         elif len(tested) < len(estimates):
             reason = "seeds change nothing"
-        otherwise = Verdict("not settled", reason, measured, seeds)
+        otherwise = Verdict("undecided", reason, measured, seeds)
     if above:
         return Evidence(min(1.0, len(estimates) * min(above)), Verdict("does not hold", "", measured, seeds), otherwise)
     if len(tested) == len(estimates):

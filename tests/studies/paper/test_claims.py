@@ -23,7 +23,7 @@ def test_the_conclusion_comes_first(tmp_path: Path) -> None:
     html = html_of(write_page(write(tmp_path, rows(SIX, HELD))).read_text(encoding="utf-8"))
     answer = html.one("header").one("div", **{"class": "answer"})
     assert [part.text for part in answer.all("p")] == [
-        "A lower held-out loss than 32 heads: HE. Higher: 1 head, SHE, WE, ME.",
+        "A significantly lower held-out loss than 32 heads: HE. Significantly higher: 1 head, SHE, WE, ME.",
         "The paper makes 8 claims about these models: on the training loss 8 hold; on held-out text 6 hold and 2 do "
         "not.",
     ]
@@ -51,7 +51,7 @@ def test_the_open_claims_of_a_figure_are_one_family_with_its_own(tmp_path: Path)
     assert [claim for claim in claims if claim in OPEN] == [claim for claim in OPEN if claim.study == "fig10"]
     first, second = conclusions(made)
     assert first.startswith("The paper makes 2 claims about these models: on the training loss ")
-    assert second.startswith("The paper leaves 3 claims open: on the training loss 3 are not settled")
+    assert second.startswith("The paper leaves 3 claims open: on the training loss 3 are undecided")
 
 
 def test_a_figure_that_no_claim_is_about_has_none(tmp_path: Path) -> None:
@@ -66,25 +66,27 @@ def test_a_figure_that_no_claim_is_about_has_none(tmp_path: Path) -> None:
 def test_one_seed_decides_nothing(tmp_path: Path) -> None:
     made = plate(tmp_path, {PEER: [4.2], "she": [4.1]})
     assert Compared(made, "held_out").conclusion == (
-        "Each model was observed once, so none is settled to have a lower held-out loss than 32 heads."
+        "One run of each model: no lower held-out loss than 32 heads can be called significant."
     )
-    assert decide_claims(made)[HEADLINE]["training"] == Verdict("observed once", "", "SHE - 32 heads: -0.100", 1)
+    assert decide_claims(made)[HEADLINE]["training"] == Verdict("one run", "", "SHE - 32 heads: -0.100", 1)
 
 
 def test_a_conclusion_names_the_lines_of_a_sweep(tmp_path: Path) -> None:
     made = plate(tmp_path, {(PEER, 8): [4.2, 4.21, 4.2], ("she", 8): [4.1, 4.11, 4.09]}, over="context")
-    assert Compared(made, "training").conclusion == "A lower training loss than 32 heads: SHE at context 8."
+    assert (
+        Compared(made, "training").conclusion == "A significantly lower training loss than 32 heads: SHE at context 8."
+    )
 
 
 def test_a_conclusion_without_a_lower_loss(tmp_path: Path) -> None:
     made = plate(tmp_path, {PEER: [4.2, 4.21, 4.2], "she": [4.2, 4.3, 4.1], "me": [4.4, 4.41, 4.4]})
     assert Compared(made, "held_out").conclusion == (
-        "None is settled to have a lower held-out loss than 32 heads. Higher: ME. Not settled: SHE."
+        "No significantly lower held-out loss than 32 heads. Significantly higher: ME. No clear difference: SHE."
     )
 
 
 def test_counted_words() -> None:
     holds, fails = Verdict("holds"), Verdict("does not hold")
     assert count_verdicts([holds]) == "1 holds"
-    assert count_verdicts([holds, fails, holds, Verdict("not settled")]) == "2 hold, 1 does not and 1 is not settled"
-    assert count_verdicts([fails, fails, Verdict("observed once")]) == "2 do not and 1 was observed once"
+    assert count_verdicts([holds, fails, holds, Verdict("undecided")]) == "2 hold, 1 does not and 1 is undecided"
+    assert count_verdicts([fails, fails, Verdict("one run")]) == "2 do not and 1 rests on one run"

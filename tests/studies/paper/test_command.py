@@ -36,11 +36,11 @@ def test_figure_8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "Reduced: dim 32 (paper: 128), depth 1 (paper: 18)" in out
     table = [line.split() for line in out[out.index("Figure 8") :].splitlines()]
     assert [line[0] for line in table if line and line[-1] == "done"] == ["attention-heads=32", "she"]
-    assert "The paper makes 8 claims about these models: on the training loss 8 are not settled" in out
+    assert "The paper makes 8 claims about these models: on the training loss 8 are undecided" in out
     first = out[out.index("SHE does evidently better than 32-head self-attention. (abstract;") :].splitlines()[1:3]
-    assert first[0].startswith("  training: not settled (a model has fewer than 3 seeds): SHE - 32 heads: ")
-    assert first[1].startswith("  held-out: not settled (a model has fewer than 3 seeds): SHE - 32 heads: ")
-    assert "  training: not settled (not all its models were run)" in out
+    assert first[0].startswith("  training: undecided (a model has fewer than 3 seeds): SHE - 32 heads: ")
+    assert first[1].startswith("  held-out: undecided (a model has fewer than 3 seeds): SHE - 32 heads: ")
+    assert "  training: undecided (not all its models were run)" in out
     claims = (tmp_path / "replication.md").read_text()
     assert "1 of the paper's 18 claims about losses is measured so far: on the training loss, as in the paper" in claims
     assert "| SHE does evidently better than 32-head self-attention. *abstract;" in claims

@@ -1,4 +1,4 @@
-"""The table of a figure: intervals over seeds, differences to the baseline, and the smallest settled difference."""
+"""The table of a figure: intervals over seeds, differences to the baseline, and the smallest significant difference."""
 
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def test_one_seed_shows_no_interval(tmp_path: Path) -> None:
     assert not [name for name in names if "±" in name or "adjusted" in name]
     assert "to baseline" in names
     assert Compared(made, "held_out").smallest_difference == (
-        f"No difference to {PEER} could be settled here: each was observed once."
+        f"No difference to {PEER} can be called significant: one run of each."
     )
 
 

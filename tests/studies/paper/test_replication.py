@@ -99,21 +99,21 @@ def test_with_rows(tmp_path: Path) -> None:
     assert "on the training loss, as in the paper, 8 hold; on held-out text 6 hold and 2 do not." in made
     assert (
         "Its headline, that SHE does evidently better than self-attention, holds (adjusted p 0.003) on the training "
-        "loss and does not hold (adjusted p 0.002) on held-out text; after 10,000 batches it was observed once "
-        "on the training loss and was observed once on held-out text; at the paper's size after 700 batches it was "
-        "observed once on the training loss and was observed once on held-out text." in made
+        "loss and does not hold (adjusted p 0.002) on held-out text; after 10,000 batches it rests on one run "
+        "on the training loss and on held-out text; at the paper's size after 700 batches it rests on one run on the "
+        "training loss and on held-out text." in made
     )
     (line,) = [line for line in made.splitlines() if line.startswith("| SHE does evidently")]
     _, _, training, held_out, command, _ = line.split("|")
     assert training.startswith(" after 3,000 batches **holds** (adjusted p 0.003): SHE - 32 heads: -0.103 ± 0.0")
-    assert "<br>after 10,000 batches **observed once**: SHE - 32 heads: +0.100<br>" in training
-    assert training.endswith("<br>at the paper's size after 700 batches **observed once**: SHE - 32 heads: -0.100 ")
+    assert "<br>after 10,000 batches **one run**: SHE - 32 heads: +0.100<br>" in training
+    assert training.endswith("<br>at the paper's size after 700 batches **one run**: SHE - 32 heads: -0.100 ")
     assert held_out.startswith(" after 3,000 batches **does not hold** (adjusted p 0.002): SHE - 32 heads: +0.197")
     assert command == " `seqloom study paper fig8 --scale small --batches 3000` "
     assert "| SHE | 4.100 ± 0.025 | -0.103 ± 0.020 (p 0.002) |" in made
     assert "| 32 heads | 4.203 ± 0.014 | - | 4.203 ± 0.014 | - | 7 | 8 | 3 of 3 |" in made
-    assert "Training: The smallest difference to 32 heads that this table could have settled: 0.0" in made
-    assert "No difference to 32 heads could be settled here: each was observed once." in made
+    assert "Training: The smallest difference to 32 heads that would have been significant: 0.0" in made
+    assert "No difference to 32 heads can be called significant: one run of each." in made
     assert "Figure 8: depth 2 (paper: 18); Figure 8: batches 700 (paper: 60,000). Seeds of a model: 1, 3. Text:" in made
     assert "Text: `books`. On 2-core M, commit abc, D." in made
 
@@ -122,9 +122,7 @@ def test_with_rows(tmp_path: Path) -> None:
 def test_what_the_paper_leaves_open(tmp_path: Path) -> None:
     write(tmp_path, rows({"she": [4.2], "attention as she": [4.1]}, name="equal-params"))
     made = replication.page(tmp_path)
-    message = (
-        "| SHE does better than 32-head self-attention of equal parameters. | after 3,000 batches **observed once**"
-    )
+    message = "| SHE does better than 32-head self-attention of equal parameters. | after 3,000 batches **one run**"
     assert message in made
     assert "| HE does better than 32-head self-attention of equal parameters." not in made
     assert "Not measured yet: `seqloom study paper equal-mul --scale small`" in made
@@ -218,7 +216,7 @@ def test_counts() -> None:
 
 @pytest.mark.parametrize(
     ("low", "high", "word"),
-    [(0.8, 0.9, "holds"), (0.9, 1.1, "not settled"), (1.1, 1.2, "does not hold"), (None, None, "not settled")],
+    [(0.8, 0.9, "holds"), (0.9, 1.1, "undecided"), (1.1, 1.2, "does not hold"), (None, None, "undecided")],
 )
 def test_races(low: float | None, high: float | None, word: str, tmp_path: Path) -> None:
     race = timed.RACES[0]

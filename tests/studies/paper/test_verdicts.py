@@ -28,15 +28,15 @@ def judge(rule: Rule, made: Study, loss: Loss = "training") -> Verdict:
     [
         ({"a": [0, 0, 0], "b": [1.9, 2, 2.1]}, "holds", "adjusted p below 0.001"),
         ({"a": [1.9, 2, 2.1], "b": [0, 0, 0]}, "does not hold", "adjusted p below 0.001"),
-        ({"a": [0, 0, 0], "b": [1, 2, 3]}, "not settled", "adjusted p 0.074"),
-        ({"a": [0, 0], "b": [1.9, 2]}, "not settled", "a model has fewer than 3 seeds"),
-        ({"a": [0], "b": [2]}, "observed once", ""),
-        ({"a": [2], "b": [0]}, "observed once", ""),
-        ({"a": [0, 0.1, 0], "b": [2, None, None]}, "observed once", ""),
-        ({"a": [0, 0, 0], "b": [2, 2, 2]}, "not settled", "seeds change nothing"),
-        ({"a": [0], "b": [None]}, "not settled", "unfinished"),
-        ({"a": [0]}, "not settled", "not all its models were run"),
-        ({"a": [0, 0, 0], "b": [0.1, 0.2, 0.3], "c": [1, 1, 1]}, "not settled", "adjusted p 0.074"),
+        ({"a": [0, 0, 0], "b": [1, 2, 3]}, "undecided", "adjusted p 0.074"),
+        ({"a": [0, 0], "b": [1.9, 2]}, "undecided", "a model has fewer than 3 seeds"),
+        ({"a": [0], "b": [2]}, "one run", ""),
+        ({"a": [2], "b": [0]}, "one run", ""),
+        ({"a": [0, 0.1, 0], "b": [2, None, None]}, "one run", ""),
+        ({"a": [0, 0, 0], "b": [2, 2, 2]}, "undecided", "seeds change nothing"),
+        ({"a": [0], "b": [None]}, "undecided", "unfinished"),
+        ({"a": [0]}, "undecided", "not all its models were run"),
+        ({"a": [0, 0, 0], "b": [0.1, 0.2, 0.3], "c": [1, 1, 1]}, "undecided", "adjusted p 0.074"),
         ({"a": [0, 0, 0], "b": [0.19, 0.2, 0.21], "c": [1, 5, 9]}, "holds", "adjusted p below 0.001"),  # c is apart
     ],
 )
@@ -66,20 +66,20 @@ def test_holm_over_the_claims_of_a_figure(tmp_path: Path) -> None:
     made = plate(tmp_path, {"a": [0, 0.1, 0.05], "b": [0.3, 0.22, 0.35], "c": [0.28, 0.2, 0.15], "d": [0, 0.1, 0.3]})
     pairs = [("a", "b"), ("a", "c"), ("d", "a"), ("a", "gone")]
     alone = [judge(rules.below(pair), made) for pair in pairs]
-    assert [one.word for one in alone] == ["holds", "holds", "not settled", "not settled"]
+    assert [one.word for one in alone] == ["holds", "holds", "undecided", "undecided"]
     claims = {pair: rules.below(pair) for pair in pairs}
     together = judge_claims(claims, made, "training")
     ps = [p for rule in claims.values() if (p := evidence(rule(made), made, "training").p) is not None]
     assert len(ps) == 3
     assert together["a", "b"].why == f"adjusted p {holm(ps)[0]:.3f}"
-    assert [one.word for one in together.values()] == ["holds", "not settled", "not settled", "not settled"]
+    assert [one.word for one in together.values()] == ["holds", "undecided", "undecided", "undecided"]
 
 
 def test_runs_are_paired_where_the_rows_are_marked_as_paired(tmp_path: Path) -> None:
     losses = {"a": [1.0, 2.0, 3.0], "b": [1.1, 2.11, 3.1]}
     apart = judge(rules.below(("a", "b")), plate(tmp_path, losses))
     paired = judge(rules.below(("a", "b")), plate(tmp_path, losses, paired=True))
-    assert (apart.word, paired.word) == ("not settled", "holds")
+    assert (apart.word, paired.word) == ("undecided", "holds")
     half = 4.302653 * math.sqrt(((0.1 - 0.31 / 3) ** 2 * 2 + (0.11 - 0.31 / 3) ** 2) / 2 / 3)
     assert paired.measured == f"a - b: {-0.31 / 3:+.3f} ± {half:.3f}"
 
@@ -89,11 +89,11 @@ def test_what_fails_fails_though_others_are_missing(tmp_path: Path) -> None:
     result = judge(rule, plate(tmp_path, {"a": [1, 1.01, 1], "b": [0, 0.01, 0]}))
     assert result.word == "does not hold"
     result = judge(rule, plate(tmp_path, {"a": [0, 0.01, 0], "b": [1, 1.01, 1]}))
-    assert (result.word, result.why, result.seeds) == ("not settled", "not all its models were run", 3)
+    assert (result.word, result.why, result.seeds) == ("undecided", "not all its models were run", 3)
     slopes = rules.every(rules.slope("she", ("she", 1)), rules.slope("both", ("she", 1), (MANY, -1)))
     made = plate(tmp_path, {("she", 1): [4.0], ("she", 2): [4.5]})
     result = judge(slopes, made)
-    assert (result.word, result.why, result.measured) == ("observed once", "not all its models were run", "she: +0.500")
+    assert (result.word, result.why, result.measured) == ("one run", "not all its models were run", "she: +0.500")
 
 
 def test_training_and_held_out_losses_are_judged_separately(tmp_path: Path) -> None:
@@ -111,21 +111,21 @@ SWEEP = {("she", 8): [5.0], ("she", 32): [4.0], (MANY, 8): [5.1], (MANY, 32): [4
     ("rule", "losses", "word"),
     [
         (rules.highest(ONE), HEADS, "holds"),
-        (rules.highest(ONE), HEADS | {ONE: [4.19]}, "not settled"),
+        (rules.highest(ONE), HEADS | {ONE: [4.19]}, "undecided"),
         (rules.highest(ONE), HEADS | {ONE: [4.0]}, "does not hold"),
         (rules.lowest(MANY), HEADS, "holds"),
         (rules.lowest(MANY), HEADS | {MANY: [4.25]}, "does not hold"),
         (rules.close_to(("we", MANY)), HEADS | {"we": [4.2]}, "holds"),  # less than 0.2 more than 32 heads
         (rules.close_to(("we", MANY)), HEADS | {"we": [4.0]}, "holds"),
         (rules.close_to(("we", MANY)), HEADS | {"we": [4.4]}, "does not hold"),
-        (rules.close_to(("we", MANY)), HEADS | {"we": [4.31]}, "not settled"),
+        (rules.close_to(("we", MANY)), HEADS | {"we": [4.31]}, "undecided"),
         (rules.close_to(("me", ONE)), HEADS | {"me": [4.4]}, "holds"),
         (rules.close_to(("me", ONE)), HEADS | {"me": [4.6]}, "does not hold"),
-        (rules.close_to(("me", ONE)), HEADS | {"me": [4.48]}, "not settled"),
+        (rules.close_to(("me", ONE)), HEADS | {"me": [4.48]}, "undecided"),
         (rules.below(("she", MANY)), SWEEP, "holds"),
         (rules.below(("she", MANY)), SWEEP | {("she", 32): [4.6]}, "does not hold"),
         (rules.slope("gap", ("she", 1), (MANY, -1)), SWEEP, "holds"),
-        (rules.slope("gap", ("she", 1), (MANY, -1)), SWEEP | {("she", 8): [4.6]}, "not settled"),
+        (rules.slope("gap", ("she", 1), (MANY, -1)), SWEEP | {("she", 8): [4.6]}, "undecided"),
         (rules.slope("gap", ("she", 1), (MANY, -1)), SWEEP | {("she", 8): [4.0]}, "does not hold"),
         (rules.slope("all", ("", -1)), {("she", 1): [4.0], ("s", 2): [4.5], ("we", 4): [5.0]}, "holds"),
         (rules.slope("all", ("", -1)), {("she", 1): [5.0], ("s", 2): [4.5], ("we", 4): [4.0]}, "does not hold"),
@@ -135,7 +135,7 @@ SWEEP = {("she", 8): [5.0], ("she", 32): [4.0], (MANY, 8): [5.1], (MANY, 32): [4
 def test_rules(rule: Rule, losses: Losses, word: str, tmp_path: Path) -> None:
     three = {key: [known - 0.01, known, known + 0.01] for key, (known,) in losses.items() if known is not None}
     assert judge(rule, plate(tmp_path, three, over="context")).word == word
-    assert judge(rule, plate(tmp_path / "once", losses, over="context")).word == "observed once"
+    assert judge(rule, plate(tmp_path / "once", losses, over="context")).word == "one run"
 
 
 def test_a_slope_by_hand(tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ from typing import final, get_args
 from seqloom.analysis.covering import sentence
 from seqloom.analysis.match import By, Equal
 from seqloom.core.config import suggestion
-from seqloom.core.statistics import could_settle
+from seqloom.core.statistics import smallest_significant
 from seqloom.core.table import table
 from seqloom.data.probes import PROBES
 from seqloom.report import page
 from seqloom.report.charts.draw import has_charts
-from seqloom.report.comparison import Comparison
+from seqloom.report.comparison import TITLES, Comparison
 from seqloom.report.formats import summarize
 from seqloom.studies.all_mixers import all_mixers, fitting
 from seqloom.studies.candidates import parse_candidate
@@ -113,7 +113,7 @@ def run_comparison(
 
 
 def format_comparison(comparison: Comparison) -> str:
-    """The table of a comparison; beneath it what it could settle, the sizes of matched models, and the mixers left out.
+    """The table of a comparison; the smallest significant difference, the sizes of matched models, mixers left out.
 
     Columns of lengths and of probes are a second table; on a terminal, columns that do not fit are a further table.
     """
@@ -121,7 +121,7 @@ def format_comparison(comparison: Comparison) -> str:
     groups = ([name for name in names if name in COLUMNS], [name for name in names if name not in COLUMNS])
     parts = ["\n\n".join(_tables(comparison, group)) for group in groups if group]
     smallest = {contender.name: contender.value("could settle") for contender in comparison.contenders}
-    parts.insert(1, could_settle(smallest, comparison.baseline, comparison.seeds))
+    parts.insert(1, smallest_significant(smallest, comparison.baseline, comparison.seeds))
     sized = [f"{contender.name}: {contender.matched}" for contender in comparison.contenders if contender.matched]
     failed = [
         f"{contender.name} cannot {contender.limitations[0]}"
@@ -155,7 +155,7 @@ def _table(comparison: Comparison, names: Sequence[str]) -> str:
     rows = [
         [contender.name, *(_cell(name, contender.value(name)) for name in names)] for contender in comparison.contenders
     ]
-    return table(["model", *names], rows)
+    return table(["model", *(TITLES.get(name, name) for name in names)], rows)
 
 
 def _token_counts(lengths: str) -> list[int]:

@@ -110,7 +110,7 @@ def _by_likelihood(
         ("loss of the text's own unigram frequencies", unigram_entropy(tokens)),
     ]
     if lower_bound is not None:
-        rows.append(("floor (lower bound, from the grammar)", lower_bound))
+        rows.append(("lower bound (from the grammar)", lower_bound))
     last = len(scores.by_position)
     for position in sorted({1, 2, 8, 32, 128, last} & set(range(1, last + 1))):
         rows.append((f"loss after {position} tokens of the window", scores.by_position[position - 1]))
