@@ -11,7 +11,8 @@ from docs.making.by_races import STEPS, step_on_cpu, step_on_gpu
 from docs.making.results import RESULTS
 from docs.making.template import render
 from seqloom.core.statistics import LEVEL
-from seqloom_studies.board import short
+from seqloom.training.settings import resolve
+from seqloom_studies.board import lineup, short
 from seqloom_studies.recall.tracked import FILE
 
 PAGE = Path(__file__).parents[1] / "choose.md"
@@ -23,6 +24,7 @@ def page(results: Path = RESULTS) -> str | None:
     six = short.newest(results)
     if six is None:
         return None
+    recipe = resolve(lineup.RECIPE, []).layered_model
     advice = [
         quality(six),
         memory(six),
@@ -46,5 +48,7 @@ def page(results: Path = RESULTS) -> str | None:
             ("steps on a GPU", STEPS),
             ("probes", FILE),
         ],
+        dim=recipe.dim,
+        depth=recipe.depth,
         parameters=f"{six.standing(six.protocol.models[0]).first.parameters / 1e6:.2f}",
     )

@@ -35,6 +35,7 @@ PROSE: Mapping[str, str] = {
     "llama attention, window 64": "attention to the last 64 tokens",
     "attention, last 64 tokens": "attention to the last 64 tokens",
     "HE": "the HE Extractor",
+    "WE": "the WE Extractor",
     "HE 3 : attention 1": "the HE Extractor in three of four layers",
     "gated_delta": "`gated_delta`",
     "gated_delta 3 : attention 1": "`gated_delta` in three of four layers",
