@@ -9,7 +9,7 @@ from typing import Any
 
 from seqloom.core.table import format_size
 from seqloom.report.stored import read_rows, render_markdown
-from seqloom_studies.board.section import TITLES
+from seqloom_studies.board.protocols import TITLES
 
 TRAININGS, STEPS = "board_gpu.jsonl", "board_gpu_steps.jsonl"
 SPANS, BEYOND = ("1-64", "257-512", "513-1024"), "1025-2048"

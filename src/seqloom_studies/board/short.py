@@ -13,11 +13,10 @@ from seqloom.core.table import format_size
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, round_number
 from seqloom.report.charts.style import styles
 from seqloom.report.tradeoffs import pareto
-from seqloom_studies.board import lineup, section
-from seqloom_studies.board.actions import lineup as fixed_lineup
-from seqloom_studies.board.page_rows import Result, Timed, read_times
-from seqloom_studies.board.rows import stored_lines
-from seqloom_studies.board.standing import Board, Lineup, Standing
+from seqloom_studies.board import protocols
+from seqloom_studies.board.page_rows import Timed, read_times
+from seqloom_studies.board.protocols import Protocol
+from seqloom_studies.board.standing import Board, Standing
 
 TITLES = (
     "Llama attention",
@@ -43,34 +42,6 @@ PROSE: Mapping[str, str] = {
 """titles of tables as prose says them"""
 CONTEXT, LONG = 512, 2048
 """tokens of the context in training, and of the long windows"""
-
-
-@final
-@dataclass(frozen=True)
-class Protocol:
-    """The files of a protocol, what it fixed, and its names of the six models in the order of `TITLES`."""
-
-    rows: str
-    times: str
-    lineup: Lineup
-    models: tuple[str, ...]
-
-
-PROTOCOLS = (
-    Protocol(
-        "comparison.jsonl",
-        "comparison_times.jsonl",
-        fixed_lineup(),
-        (lineup.PLAIN, lineup.WINDOW, "gated_delta", "rwkv7", "he", "gated_delta-3-1"),
-    ),
-    Protocol(
-        section.FILES[0],
-        section.FILES[1],
-        section.LINEUP,
-        ("attention", "attention-window", "gated_delta", "rwkv7", "he", "gated_delta-3-1"),
-    ),
-)
-"""the newest first"""
 
 
 @final
@@ -180,16 +151,11 @@ class Short:
 
 def newest(results: Path) -> Short | None:
     """The newest protocol with a result of all six models; None where no protocol has one."""
-    for protocol in PROTOCOLS:
-        rows = [
-            Result.model_validate(line)
-            for line in stored_lines(results / protocol.rows).values()
-            if not line.get("lost")
-        ]
-        books, code = (_board(rows, text, protocol) for text in ("books", "code"))
-        if books is not None:
-            return Short(protocol, books, code, read_times(results / protocol.times))
-    return None
+    found = protocols.newest(results)
+    if found is None:
+        return None
+    protocol, books = found
+    return Short(protocol, books, protocol.whole_board(results, "code"), read_times(results / protocol.times))
 
 
 def chart(short: Short) -> Chart:
@@ -216,15 +182,6 @@ def chart(short: Short) -> Chart:
         return draw_points(table, x, y, styles_by_name, pareto(points))
 
     return Chart("short", heading, description, {"rows": table}, [Choice(heading, draw)])
-
-
-def _board(rows: Sequence[Result], text: str, protocol: Protocol) -> Board | None:
-    """The board of a text; None unless all six models have a result on it."""
-    rows_of_text = [row for row in rows if row.text == text]
-    if not rows_of_text:
-        return None
-    board = Board.of(rows_of_text, protocol.lineup)
-    return board if set(protocol.models) <= board.standings.keys() else None
 
 
 def _loss(standing: Standing) -> str:

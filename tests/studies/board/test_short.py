@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 
 from seqloom.report.charts.draw import svg
-from seqloom_studies.board import short
+from seqloom_studies.board import section, short
+from seqloom_studies.board.protocols import PROTOCOLS
 from tests.studies.board.test_section import kept
 
-OLD, NEW = short.PROTOCOLS[1].models, short.PROTOCOLS[0].models
+OLD, NEW = PROTOCOLS[1].models, PROTOCOLS[0].models
 
 
 def write(folder: Path, file: str, models: tuple[str, ...], more: dict | None = None, *, text: str = "books") -> None:
@@ -73,6 +74,7 @@ def test_the_new_protocol_replaces_the_old_one_when_it_has_all_six(tmp_path: Pat
     six = short.newest(tmp_path)
     assert six is not None
     assert six.protocol.rows == "comparison.jsonl"
+    assert "(../results/comparison.jsonl)" in (section.section(tmp_path) or ""), "README and results of one protocol"
     assert six.code is None
     assert len(six.head) == 6
     write(tmp_path, "comparison.jsonl", NEW, result, text="code")
