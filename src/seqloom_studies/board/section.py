@@ -10,8 +10,10 @@ from pathlib import Path
 
 from seqloom.report.charts.chart import Chart
 from seqloom.report.stored import render_markdown
+from seqloom.training.settings import resolve
 from seqloom_studies.board import table
 from seqloom_studies.board.charts import APART, charts
+from seqloom_studies.board.lineup import RECIPE
 from seqloom_studies.board.page_rows import read_recalled, read_times
 from seqloom_studies.board.protocols import PROTOCOLS, newest
 from seqloom_studies.board.standing import Board
@@ -35,12 +37,16 @@ def section(results: Path) -> str | None:
     if stored is None:
         return None
     board, times, file = stored
+    model = resolve(RECIPE, []).layered_model
     text = render_markdown(
         Path(__file__).with_name("section.md.jinja"),
         answers=lines(results),
         pictures=pictures(results),
         apart=[standing.title for name, standing in board.standings.items() if name in APART],
         file=file,
+        dim=model.dim,
+        depth=model.depth,
+        context=model.context,
         head=table.head(times),
         lines=table.lines(board, times),
         notes=table.notes(board, times),

@@ -92,8 +92,8 @@ def notes(board: Board, times: Times) -> list[str]:
         f"±: Student's 95% interval over {runs}; differences to attention in the Llama block are paired by run, each "
         "with an interval of its own, and exploratory. Significant: p after Holm's correction below 0.05; fragile: not "
         "so without some one run; equal within a margin: both one-sided tests reject more.",
-        f"At tokens {LONG} the window is longer than those of training. Memory: the state of one text in float32, "
-        f"after {CONTEXT} tokens.",
+        f"At tokens {SHORT}: bits per byte of the tokens that stand there in a window. At tokens {LONG} the window is "
+        f"longer than those of training. Memory: the state of one text in float32, after {CONTEXT} tokens.",
         f"Tokens{' of the first fold' if board.lineup.share else ''}: {tokens}. {_authors(row)}",
         f"{_parameters(board)} {row.batches:,} batches. Each learning rate is the best of seed 0 on the validation "
         "texts; ? has a neighbor that was not tried yet.",
