@@ -69,7 +69,7 @@ def gradients(subject: Subject) -> Largest:
         tried.setdefault(reading.verb, []).append(reading.lengths)
     if unsettled:
         raise NotApplicable(
-            f"differences do not settle, as where a layer chooses: compare it with a --reference ({unsettled[0]})"
+            f"differences do not converge, as where a layer chooses: compare it with a --reference ({unsettled[0]})"
         )
     worst.tried = ", ".join(f"{verb} over {' and '.join(lengths)}" for verb, lengths in tried.items())
     return worst
