@@ -9,6 +9,7 @@ import seqloom
 from docs import pages
 from docs.making.drawing import KEEPS, Drawing
 from docs.making.equation import WIDTH, fenced, parts
+from docs.making.use import use
 from seqloom.mixers import kinds
 
 EXTRACTORS = ("she", "he", "we", "me", "he_extraction", "extractor")
@@ -79,3 +80,16 @@ def test_a_page_begins_with_two_sentences_a_drawing_and_code() -> None:
 def test_the_lines_of_a_page_run(kind: str) -> None:
     code = pages.code(kind, causal=kind != "fnet")
     exec(compile(textwrap.dedent(code), kind, "exec"), {})
+
+
+def test_uses_are_of_traits_and_of_the_rows_that_choose_has() -> None:
+    def uses(kind: str) -> dict[str, object]:
+        return use(kind, kinds()[kind].traits)
+
+    he, gru, fnet = (uses(kind) for kind in ("he", "gru", "fnet"))
+    assert str(he["bad"]).count("recall of 4 pairs that were seen once (34.2% right as `he` of dim 64)") == 1
+    assert "the parity of all bits so far (100.0% right as `gru`, beyond the trained length)" in str(gru["good"])
+    assert "recall of 16 pairs" in str(gru["bad"])
+    assert "[the comparison](../results.md#the-comparison)" in str(gru["measured"])
+    assert "The comparison at equal parameters does not have it" in str(fnet["measured"])
+    assert fnet["good"] == []
