@@ -1,5 +1,6 @@
-"""Writes the generated pages: docs/mixers/ from the mixers, README, docs/results.md, docs/replication.md and
-docs/choose.md from results/, docs/ten_minutes.md from the tour, the table of docs/hf.md from the families.
+"""Writes the generated pages: docs/mixers/ from the mixers, README, docs/results.md, docs/replication.md,
+docs/paper.md and docs/choose.md from results/, docs/ten_minutes.md from the tour, the table of docs/hf.md from the
+families.
 
 The reference in docs/api/ is filled in by the site; the picture of docs/architecture.md is that of the import contract.
 
@@ -20,6 +21,7 @@ from docs.making import (
     foreign,
     layers,
     log,
+    paper,
     readme,
     replication,
     results_page,
@@ -156,6 +158,7 @@ if __name__ == "__main__":
     layers.write()
     log.write()
     replication.write()
+    paper.PAGE.write_text(paper.page(), encoding="utf-8")
     ten_minutes.PAGE.write_text(ten_minutes.page(), encoding="utf-8")
     results_page.PAGE.write_text(results_page.page(), encoding="utf-8")
     readme.write()

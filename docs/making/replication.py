@@ -34,14 +34,19 @@ CLOSING = (
 
 
 def page(folder: Path = FOLDER) -> str:
-    """The whole page, of the rows in a folder; those of speed are in results/."""
+    """The whole page, of the rows in a folder."""
+    return content(folder).page()
+
+
+def content(folder: Path = FOLDER) -> Replication:
+    """What the page says, of the rows in a folder; those of speed are in results/."""
     studies, texts, speed_claims, machines = (
         studies_in(folder),
         texts_in(folder),
         timed.verdicts(RESULTS),
         timed.machines(RESULTS),
     )
-    return Replication(studies, texts, speed_claims, machines, pictures, "../results/paper/", MISPRINTS, CLOSING).page()
+    return Replication(studies, texts, speed_claims, machines, pictures, "../results/paper/", MISPRINTS, CLOSING)
 
 
 def pictures(file: str, study: Study) -> list[str]:

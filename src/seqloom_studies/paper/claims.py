@@ -66,6 +66,8 @@ CLAIMS = (
     Claim("Generated texts get better as the training loss falls.", "section 6, Table 2", "table2", None),
 )  # fmt: skip
 """claims of the paper"""
+ANCHORS = {claim: f"claim-{number}" for number, claim in enumerate(CLAIMS, 1)}
+"""what marks the row of a claim on the page of all, so that other pages can link it"""
 
 EQUAL = {
     "equal-params": "parameters",

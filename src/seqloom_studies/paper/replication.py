@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, final, get_args
 from seqloom.core.statistics import FEWEST, LEVEL
 from seqloom.core.table import markdown
 from seqloom.runs.durable import replace_text
-from seqloom_studies.paper.claims import CLAIMS, HEADLINE, OPEN, Claim, decide_claims
+from seqloom_studies.paper.claims import ANCHORS, CLAIMS, HEADLINE, OPEN, Claim, decide_claims
 from seqloom_studies.paper.compared import Loss
 from seqloom_studies.paper.counted import COUNTS, evidence
 from seqloom_studies.paper.markdown import origin, section
@@ -220,7 +220,9 @@ class Replication:
             if claim.also and claim.study in self.studies:
                 cells[0] += f"; {claim.also(self.studies[claim.study][0][1])}"
             text = f"{claim.text} *{claim.section}*" if claim.section else claim.text
-            rows.append((text, *cells, f"`{_command(claim.study, by_loss[0][0][0])}`"))
+            if claim in ANCHORS:
+                text += f'<a id="{ANCHORS[claim]}"></a>'
+            rows.append((text, *cells, f"`{command_of(claim.study, by_loss[0][0][0])}`"))
         return markdown(("claim", *HEADS, "shown by"), rows)
 
     def _open(self) -> list[str]:
@@ -245,7 +247,7 @@ def _file_order(figure: Figure) -> tuple[bool, int, int]:
     return figure.differs != "", -figure.seeds, -figure.batches
 
 
-def _command(name: str, study: Study | None) -> str:
+def command_of(name: str, study: Study | None) -> str:
     """The command that shows what decides; without rows, one that would make some."""
     if study is None:
         return COMMAND.format(name)
