@@ -1,7 +1,9 @@
 """The examples run, at tiny scale, and do what their first lines say."""
 
 import importlib.util
+import os
 import shlex
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -14,8 +16,10 @@ from seqloom.cli import command
 from seqloom.core import mixer_config as registry
 from seqloom.data.stories import corpus
 from seqloom.mixers import plugins
+from seqloom.ops import gpu
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
 
 
 def loaded(name: str) -> ModuleType:
@@ -96,16 +100,21 @@ def test_a_fair_comparison(text: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert "he" in capsys.readouterr().out
 
 
+def write_metadata(package: str, folder: Path) -> None:
+    """What pip would write about an example's package into a folder of packages."""
+    project = tomllib.loads((EXAMPLES / package / "pyproject.toml").read_text())
+    ((group, points),) = project["project"]["entry-points"].items()
+    info = folder / f"{package}-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['project']['name']}\nVersion: 0.1.0\n")
+    lines = "\n".join(f"{name} = {module}" for name, module in points.items())
+    (info / "entry_points.txt").write_text(f"[{group}]\n{lines}\n")
+
+
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The package `my_mixer`, as pip would install it; its mixer's name."""
-    project = tomllib.loads((EXAMPLES / "my_mixer" / "pyproject.toml").read_text())
-    ((group, points),) = project["project"]["entry-points"].items()
-    info = tmp_path / "my_mixer-0.1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-mixer\nVersion: 0.1.0\n")
-    lines = "\n".join(f"{name} = {module}" for name, module in points.items())
-    (info / "entry_points.txt").write_text(f"[{group}]\n{lines}\n")
+    write_metadata("my_mixer", tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.syspath_prepend(EXAMPLES / "my_mixer")
     yield "decayed_mean"
@@ -131,6 +140,41 @@ def test_compare_takes_the_package(installed: str, text: Path, tmp_path: Path) -
     changes = [word for change in TINY for word in ("--set", change)]
     out = str(tmp_path / "compare")
     assert command(["compare", installed, "--preset", "tiny", "--data", str(text), "--out", out, *changes]) == 0
+
+
+def run_with_the_kernel(folder: Path, *words: str, **settings: str) -> str:
+    """What a process prints to which `my_kernel` is installed; one of its own, since an op stays registered."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("SEQLOOM_SHAPES", "TRITON_INTERPRET")}
+    path = os.pathsep.join([str(folder), str(EXAMPLES / "my_kernel"), str(ROOT / "src"), str(ROOT)])
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=ROOT,
+        env={**kept, "PYTHONPATH": path, "TRITON_CACHE_DIR": str(folder / "triton"), **settings},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_a_kernel_of_your_own_is_found(tmp_path: Path) -> None:
+    write_metadata("my_kernel", tmp_path)
+    printed = run_with_the_kernel(tmp_path, "-m", "seqloom", "list", "indrnn")
+    assert "A recurrent layer whose channels do not mix over time" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(gpu.why().startswith("Triton"), reason=gpu.why())
+@pytest.mark.parametrize(
+    ("interpreted", "checks"), [("1", "kernels_are or kernels_have"), ("0", "not kernels_are and not kernels_have")]
+)
+def test_a_kernel_of_your_own_is_the_loop_and_compiles(interpreted: str, checks: str, tmp_path: Path) -> None:
+    words = ("-m", "pytest", "-p", "no:cacheprovider", "-o", "addopts=-q", "-k", checks, "examples/my_kernel")
+    printed = run_with_the_kernel(tmp_path, *words, TRITON_INTERPRET=interpreted)
+    assert "passed" in printed
+    assert "skipped" not in printed
 
 
 @pytest.mark.slow
