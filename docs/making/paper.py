@@ -20,7 +20,7 @@ from docs.making.template import render
 from seqloom.mixers.extractors.extractors import Extractor
 from seqloom.ops.lag_sum import reference
 from seqloom_studies.paper import timed
-from seqloom_studies.paper.claims import ANCHORS, CLAIMS
+from seqloom_studies.paper.claims import ANCHORS, CLAIMS, Claim
 from seqloom_studies.paper.counted import COUNTS
 from seqloom_studies.paper.page_rows import Figure, Study
 from seqloom_studies.paper.replication import LOSSES, Replication, Studies, command_of
@@ -108,7 +108,7 @@ def page() -> str:
             for equation in EQUATIONS
         ],
         call=CALL.text,
-        claims=[(claim.text, *_verdicts(found, n), _size(found, n)) for n, claim in enumerate(CLAIMS)],
+        claims=[(claim.text, *_verdicts(found, claim), _size(found, claim)) for claim in CLAIMS],
         claim_count=len(CLAIMS),
         counted=f"{len(COUNTS)} claims are counted: {count_verdicts([count.count() for count in COUNTS])}",
         timed=f"{len(races)} claims are about speed: {count_verdicts(races)}",
@@ -118,16 +118,15 @@ def page() -> str:
     )
 
 
-def _verdicts(found: Replication, number: int) -> list[str]:
+def _verdicts(found: Replication, claim: Claim) -> list[str]:
     """The verdicts on a claim for both losses, each a link to its row."""
-    claim = CLAIMS[number]
     words = [found.verdicts[claim, loss][0][1].word for loss in LOSSES]
     return [f"[{word}]({DETAILS}#{ANCHORS[claim]})" for word in words]
 
 
-def _size(found: Replication, number: int) -> str:
+def _size(found: Replication, claim: Claim) -> str:
     """At which size the verdict on a claim is, and of how many seeds."""
-    study, _ = found.verdicts[CLAIMS[number], "training"][0]
+    study, _ = found.verdicts[claim, "training"][0]
     if study is None:
         return "no loss can show it"
     figure = study.figure
@@ -137,7 +136,7 @@ def _size(found: Replication, number: int) -> str:
 def laptop_studies(studies: Studies) -> tuple[str, list[tuple[str, str, int, str]]]:
     """The machine on which most small studies were run whole, and of those of at most `LONGEST` minutes the rows.
 
-    A row has a study's heading, its number of runs, its minutes and its command.
+    A row has a study's heading, its number of runs, its minutes and its command, the quickest first.
     """
     whole = [(name, study) for name, files in studies.items() for _, study in files if is_whole(study.figure)]
     machine = max(multimode(study.figure.origin.machine for _, study in whole), default="")
@@ -146,9 +145,10 @@ def laptop_studies(studies: Studies) -> tuple[str, list[tuple[str, str, int, str
         minutes = minutes_of(study)
         if study.figure.origin.machine == machine and minutes <= LONGEST:
             runs = sum(len(line.seeds) for line in study.lines)
-            rows.append((study.figure.heading, f"{runs} of {study.figure.batches:,} batches", round(minutes),
-                         f"`{command_of(name, study)} --data books/`"))  # fmt: skip
-    return machine, rows
+            size = f"{runs} of {study.figure.batches:,} batches"
+            command = f"`{command_of(name, study)} --data books/`"
+            rows.append((study.figure.heading, size, round(minutes), command))
+    return machine, sorted(rows, key=lambda row: row[2])
 
 
 def is_whole(figure: Figure) -> bool:
