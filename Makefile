@@ -58,9 +58,10 @@ test-demo: .venv/browser
 mutants: .venv/installed
 	$(BIN)/python -m tests.mutants --number 100 --seed 0
 
-# What drives a browser; the browser itself (Chromium) comes from the system, and its tests are skipped without one.
+# What drives a browser, and what builds the pages of the site that it opens; the browser itself (Chromium) comes from the
+# system, and its tests are skipped without one.
 .venv/browser: .venv/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,browser]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,browser,docs]'
 	touch $@
 
 .venv/peers: .venv/installed
@@ -82,7 +83,7 @@ format: .venv/installed
 	$(BIN)/ruff format .
 
 # What the command line knows without torch, and a page for each mixer, as they are committed; `docs` makes the site of
-# them too, in site/, with pictures and results.
+# them too, in site/, with pictures, results and typeset equations; these need KaTeX, which npm fetches into the cache.
 pages: .venv/installed
 	$(BIN)/python -m seqloom.cli.described
 	$(BIN)/python -m docs.pages

@@ -1,6 +1,6 @@
 """AFT-conv: the biases depend on the distance alone, one set per head, so that texts can have any length.
 
-    q = x W_q,  v = x W_v                  (T, D)       k = x W_k     (T, H): one key per head, for its D/H channels
+    q = x W_q,  v = x W_v,  k = x W_k                          k (T, H): one key per head, for its D/H channels
     y_t = σ(q_t) ∘ (Σ_{j≤t} e^{k_j + b_{t-j}} v_j) / (Σ_{j≤t} e^{k_j + b_{t-j}})           per head; b_l = 0 for l ≥ L
     b_l = γ (w_l - mean w) / √(var w + 1e-5) + β      L = `window`, mean and variance over the lags; per head
     out = y W_out                                     bidirectional: sums to T, b_l for |l| < L, 2L-1 of them per head

@@ -2,11 +2,11 @@
 
     version 1   q, k = x W_q, x W_k in 2H heads of width K = D/2H,   v = x W_v in H heads of width 2K
                 λ = e^{λ_q1·λ_k1} - e^{λ_q2·λ_k2} + λ_0,   λ_0 = 0.8 - 0.6 e^{-0.3 l} in layer l from 0
-                y_h = (softmax(q_2h k_2h) - λ softmax(q_2h+1 k_2h+1)) v_h
+                y_h = (softmax(q_2h k_2h) - λ softmax(q_{2h+1} k_{2h+1})) v_h
                 out = (norm(y) (1 - λ_0)) W_o           norm(y) = y / √(mean of y² + 1e-5) ∘ gain, per head
     version 2   q = x W_q in 2H heads,   k, v = x W_k, x W_v in H heads, all of width K = D/H
                 λ = σ(x W_λ), one for each token and head
-                y_h = (softmax(q_2h k_h) - λ_h softmax(q_2h+1 k_h)) v_h,   out = y W_o
+                y_h = (softmax(q_2h k_h) - λ_h softmax(q_{2h+1} k_h)) v_h,   out = y W_o
 
 Scores are divided by √K. With a `context` L, a token attends to the L latest tokens, itself included. Before
 training λ_q1, λ_k1, λ_q2, λ_k2 are N(0, 0.01); they are not decayed.

@@ -1,8 +1,8 @@
 """The modal Extractor: an Extractor whose taps are sums of decaying waves, with a state of constant size for all lags.
 
-    z = x W_in                                                   with in_proj
+    z = x W_in                                                   with `in_proj`
     h_t = λ h_{t-1} + z_t,   e_t = d z_t + 2 Re Σ_n c_n h_{t,n}      N = `order` of λ, c and h in each channel
-    y = ((x W_adj) ∘ e) W_out                                    with adjust; with out_proj
+    y = ((x W_adj) ∘ e) W_out                                    with `adjust`; with `out_proj`
 
 which is the sum over lags e_t = Σ_{k≥0} ŵ_k z_{t-k} under the taps ŵ_k = d [k=0] + 2 Re Σ_n c_n λ_n^k. The poles are
 λ = exp(-e^a + iω), with a = `log_rate` and ω = `frequency`, so that all waves decay. HE's and WE's taps belong to

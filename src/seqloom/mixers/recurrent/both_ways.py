@@ -1,9 +1,9 @@
 """Both ways: a causal mixer reads each row from its start, a second one from its end, and their outputs are joined.
 
     f_t = forward(x)_t,   b_t = backward(x reversed)_{T+1-t}      two mixers of the same settings with own weights
-    join = sum      y_t = f_t + b_t
-    join = concat   y_t = [f_t, b_t] W_out                        W_out (2D, D), no bias
-    join = states   y_t = C [h_t, h'_t] + D x_t                   s5 only: one system, C over both states
+    `join: sum`      y_t = f_t + b_t
+    `join: concat`   y_t = [f_t, b_t] W_out                        W_out (2D, D), no bias
+    `join: states`   y_t = C [h_t, h'_t] + D x_t                   s5 only: one system, C over both states
 
 Source: Schuster and Paliwal, Bidirectional Recurrent Neural Networks, 1997 (doi:10.1109/78.650093), who join the two in
 the output layer: `concat`; `states` is the bidirectional option of S5, arXiv:2208.04933, which `s5` computes. Each row
