@@ -88,9 +88,24 @@ def test_the_version_is_the_same_in_all_files() -> None:
     top = re.search(r"^## (\S+) \((not released|[\d-]+)\)$", text("CHANGELOG.md"), flags=re.M)
     assert top
     assert {PROJECT["version"], seqloom.__version__, cited["version"]} == {top[1]}
-    assert isinstance(cited["date-released"], date)
-    if top[2] != "not released":
-        assert cited["date-released"] == date.fromisoformat(top[2])
+    released = None if top[2] == "not released" else date.fromisoformat(top[2])
+    assert cited.get("date-released") == released
+
+
+def missing_addresses(urls: dict[str, str], cited: dict[str, Any]) -> list[str]:
+    """What does not have the address of the repository, once `urls` names one."""
+    if "Repository" not in urls:
+        return [name for name in ("repository-code", "url") if name in cited]
+    named = {"Issues": urls.get("Issues"), "Changelog": urls.get("Changelog")}
+    named |= {name: cited.get(name) for name in ("repository-code", "url")}
+    return [name for name, address in named.items() if not (address or "").startswith(urls["Repository"])]
+
+
+def test_every_address_is_that_of_the_repository() -> None:
+    assert missing_addresses(PROJECT["urls"], read_yaml("CITATION.cff")) == []
+    sample = {"Repository": "https://example.org/x", "Issues": "https://example.org/x/issues"}
+    assert missing_addresses(sample, {"url": "https://example.org/other"}) == ["Changelog", "repository-code", "url"]
+    assert missing_addresses({}, {"url": "https://example.org/x"}) == ["url"]
 
 
 def test_the_table_of_extras_is_complete() -> None:

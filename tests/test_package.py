@@ -1,16 +1,20 @@
 """The wheel holds the files that the program needs besides Python files, and works from any folder.
 
-The sources that are published make the same wheel, and hold no tests, which need the whole repository.
+The sources that are published make the same wheel, and hold no tests, which need the whole repository. README's links
+are absolute on the page of a package index, once the repository has an address.
 """
 
+import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +23,23 @@ SOURCES = ROOT / "src"
 PACKAGES = ("seqloom", "seqloom_studies")
 CARRIED = (".c", ".h", ".yaml", ".json", ".jinja", ".css", ".js", ".md", ".safetensors")
 """suffixes of the files that are read at run time"""
+ADDRESS = "https://example.org/some/seqloom"
+METADATA = "import setuptools.build_meta as build; build.prepare_metadata_for_build_wheel('out')"
+
+
+def links(markdown: str) -> list[str]:
+    """The targets of all links and pictures."""
+    return re.findall(r"\]\(([^)\s]+)\)", re.sub(r"^```.*?^```", "", markdown, flags=re.M | re.S))
+
+
+@pytest.fixture(scope="module")
+def setup_file() -> Any:
+    spec = importlib.util.spec_from_file_location("setup_file", ROOT / "setup.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def run(*words: str, **environment: str) -> str:
@@ -59,8 +80,46 @@ def test_the_published_sources_hold_what_is_installed_and_no_tests(wheel: Path, 
         held = {name.partition("/")[2] for name in archive.getnames()}
     installed = {f"src/{name}" for name in zipfile.ZipFile(wheel).namelist() if name.startswith("seqloom/")}
     assert installed - held == set()
-    assert {"README.md", "LICENSE", "pyproject.toml"} <= held
+    assert {"README.md", "LICENSE", "pyproject.toml", "setup.py", "CHANGELOG.md", "CITATION.cff"} <= held
     assert not [name for name in held if name.startswith("tests")]
+
+
+def test_links_of_readme_are_absolute_once_there_is_an_address(setup_file: Any) -> None:
+    text = "[a](docs/a.md#b) ![c](d.svg) [e](https://f.org) [g](#h) [`i`](j.md)"
+    project = {"version": "1.2.3", "urls": {"Repository": f"{ADDRESS}/"}}
+    assert setup_file.published(text, project) == (
+        f"[a]({ADDRESS}/blob/v1.2.3/docs/a.md#b) ![c]({ADDRESS}/raw/v1.2.3/d.svg) [e](https://f.org) [g](#h)"
+        f" [`i`]({ADDRESS}/blob/v1.2.3/j.md)"
+    )
+    for urls in ({}, {"urls": {"Paper": "https://example.org"}}):
+        assert setup_file.published(text, {"version": "1.2.3", **urls}) == text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("address", ["", ADDRESS])
+def test_readme_on_the_page_of_a_package_index(tmp_path: Path, address: str) -> None:
+    for name in ("setup.py", "README.md", "LICENSE", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    project = re.sub(r"^Repository = .*\n", "", (ROOT / "pyproject.toml").read_text(), flags=re.M)
+    line = f'Repository = "{address}"\n' if address else ""
+    (tmp_path / "pyproject.toml").write_text(project.replace("\nPaper = ", f"\n{line}Paper = "))
+    (tmp_path / "src/seqloom").mkdir(parents=True)
+    (tmp_path / "src/seqloom/__init__.py").touch()
+    (tmp_path / "out").mkdir()
+    subprocess.run([sys.executable, "-c", METADATA], cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    (path,) = tmp_path.glob("out/*/METADATA")
+    head, _, shown = path.read_text(encoding="utf-8").partition("\n\n")
+    assert "Description-Content-Type: text/markdown" in head
+    assert (f"Project-URL: Repository, {ADDRESS}" in head) == bool(address)
+    own = links((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert len(links(shown)) == len(own) > 20
+    if not address:
+        assert links(shown) == own
+        return
+    assert [link for link in links(shown) if not link.startswith("https://")] == []
+    assert [link for link in links(shown) if "/raw/" in link] == [
+        f"{ADDRESS}/raw/v{tomllib.loads(project)['project']['version']}/docs/images/short.svg"
+    ]
 
 
 def test_every_package_that_is_asked_for_has_a_pinned_version() -> None:
