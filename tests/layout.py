@@ -119,7 +119,7 @@ ELSEWHERE = {
     "ops/test_registry": "ops/op ops/bucketing/* ops/fixed/*/* ops/fused/gated_decay/* ops/fused/small_blocks/*",
     "ops/test_scans": "ops/scan/*",
     "ops/test_triton": "ops/gpu",
-    "play/test_app": "play/completion play/engine play/errors play/guard play/texts play/v1 play/writing",
+    "play/test_app": "play/column play/completion play/engine play/errors play/guard play/texts play/v1 play/writing",
     "play/test_library": "cli/play cli/watch play/live play/serve",
     "positions/test_each_position": "positions/*",
     "positions/test_positions": "core/position",

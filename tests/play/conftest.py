@@ -11,6 +11,7 @@ import torch
 import uvicorn
 
 import seqloom
+from seqloom.cli import command
 from seqloom.core.model import Model
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.play.app import build_app
@@ -56,6 +57,32 @@ def save_broken(folder: Path) -> None:
         for parameter in model.parameters():
             parameter.fill_(torch.nan)
     seqloom.save(model, folder, tokenizer=seqloom.load(folder).tokenizer)
+
+
+def save_pictures(folder: Path, source: str) -> None:
+    """A model that was hardly trained on pictures of 8 × 8 pixels."""
+    changes = {
+        **{"model.context": 65, "model.dim": 8, "model.depth": 1, "model.ffn.width": 8, "model.mixer.heads": 1},
+        **{"training.batches": 1, "training.batch": 2, "training.evaluate_every": 1},
+    }
+    words = [word for name, value in changes.items() for word in ("--set", f"{name}={value}")]
+    assert command(["train", "pictures/small", "--data", source, "--out", str(folder), *words]) == 0
+
+
+@pytest.fixture(scope="session")
+def picture_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of pictures."""
+    folder = tmp_path_factory.mktemp("drawing") / "pictures"
+    save_pictures(folder, "images:digits:8:40")
+    return folder
+
+
+@pytest.fixture
+def drawing(served: Served, picture_run: Path) -> Iterator[str]:
+    """The name of a model of pictures, which is served beside the others."""
+    served.engine.library._folders[picture_run.name] = picture_run
+    yield picture_run.name
+    del served.engine.library._folders[picture_run.name]
 
 
 @pytest.fixture(scope="session")

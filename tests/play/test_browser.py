@@ -164,6 +164,33 @@ def test_the_mixers_own_numbers(tab: Any) -> None:
         own.locator("canvas").hover()
 
 
+@pytest.mark.slow
+def test_a_picture_is_drawn(tab: Any, drawing: str) -> None:
+    tab.reload()
+    tab.wait_for_selector("#write-models input")
+    choose(tab, "runs/gru", drawing)
+    assert tab.locator("#prompt").is_visible()
+    tab.fill("#prompt", "")
+    choose(tab, drawing)
+    assert not tab.locator("#prompt").is_visible()
+    tab.check("#half")
+    tab.fill("#samples", "2")
+    tab.get_by_role("button", name="Draw").click()
+    wait_for(tab, "#write-status", "done")
+    names = [picture.get_attribute("alt") for picture in tab.locator("img.picture").all()]
+    assert names == [
+        f"picture of {drawing}, sample 1", "the picture whose upper half is given", f"picture of {drawing}, sample 2",
+    ]  # fmt: skip
+    for picture in tab.locator("img.picture").all():
+        assert picture.evaluate("image => [image.naturalWidth, image.naturalHeight]") == [8, 8]
+    assert "bits each" in tab.locator(".alternatives").first.inner_text()
+    tab.locator("details.own summary").first.click()
+    playwright.expect(tab.locator("canvas").first).to_be_visible()
+    choose(tab, "runs/gru")
+    assert tab.locator("#prompt").input_value() != ""
+    assert not tab.locator("#half").is_visible()
+
+
 def test_watch_opens_the_losses(tab: Any, served: Served) -> None:
     with Metrics(served.runs / "gru" / "metrics.jsonl") as metrics:
         for step in range(1, 30):

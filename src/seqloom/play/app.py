@@ -16,6 +16,8 @@ from starlette.routing import Route
 from seqloom.core.model import Model
 from seqloom.evaluation.surprise import dependence, surprise
 from seqloom.play.bodies import read_body
+from seqloom.play.column import Column
+from seqloom.play.drawing import column_of, draws_pictures
 from seqloom.play.engine import Engine
 from seqloom.play.errors import Refused, error_body, error_response
 from seqloom.play.guard import REPORT_POLICY, Guard, hosts_of
@@ -30,13 +32,13 @@ from seqloom.play.writing import (
     describe_layer,
     describe_model,
     describe_score,
-    describe_token,
     read_asked,
     require_ids,
 )
 
 PAGE = Path(__file__).parent / "page"
-FILES = {"/": "index.html"} | {f"/{name}": name for name in ("common.js", "text.js", "play.js", "play.css", "icon.svg")}
+SCRIPTS = ("common.js", "text.js", "picture.js", "play.js")
+FILES = {"/": "index.html"} | {f"/{name}": name for name in (*SCRIPTS, "play.css", "icon.svg")}
 
 
 def build_app(engine: Engine, port: int) -> Starlette:
@@ -86,9 +88,11 @@ class Server:
         self._library = engine.library
 
     def names(self, request: WebRequest) -> Response:
-        """The names of the models."""
+        """The names of the models, and of those that draw pictures."""
         self._library.find()
-        return JSONResponse({"models": self._library.names})
+        names = self._library.names
+        drawing = [name for name in names if draws_pictures(self._library.folder(name))]
+        return JSONResponse({"models": names, "drawing": drawing})
 
     async def describe(self, request: WebRequest) -> Response:
         """A model, which is loaded for it."""
@@ -151,34 +155,27 @@ class Server:
 
     async def _stream_writing(self, asked: Writing) -> AsyncIterator[str]:
         """First a line for each column, then one for each token, and one at each end."""
+        try:
+            columns = [column_of(name, self._library.folder(name), asked) for name in asked.models]
+        except (OSError, ValueError) as error:
+            raise Refused(str(error)) from None
+        owners: list[Column] = []
         async with Texts(self._engine) as texts:
-            columns = []
-            models: list[Model] = []
-            for name in asked.models:
-
-                def build(model: Model) -> Any:
-                    models.append(model)
-                    return asked.requests(model)
-
-                before = len(texts.requests)
-                await texts.add(name, asked.samples, build)
-                columns += [(name, models[-1])] * (len(texts.requests) - before)
-            for name, model in dict(columns).items():
-                prompt = [[str(model.tokenizer.decode([id])), id] for id in model.tokenizer.encode(asked.prompt)]
-                command = asked.command(self._library.folder(name), model)
-                yield _line({"model": name, "command": command, "prompt": prompt, **describe_model(model)})
+            for column in columns:
+                await texts.add(column.name, asked.samples, column.build)
+                owners += [column] * (len(texts.requests) - len(owners))
+            for column in {column.name: column for column in columns}.values():
+                yield _line(column.describe())
             numbers = {request: index for index, request in enumerate(texts.requests)}
             sent = dict.fromkeys(texts.requests, 0)
             async for request, count, ended in texts.changes():
-                name, model = columns[numbers[request]]
-                for token in request.tokens[sent[request] : count]:
-                    ms = self._engine.milliseconds(name)
-                    yield _line({"text": numbers[request], "ms": ms, **describe_token(model, token)})
+                column, number = owners[numbers[request]], numbers[request]
+                ms = self._engine.milliseconds(column.name)
+                for event in column.describe_changes(request, sent[request], count):
+                    yield _line({"text": number, "ms": ms, **event})
                 sent[request] = count
                 if ended:
-                    yield _line(
-                        {"text": numbers[request], "end": request.end, "rest": request.rest, "error": request.error}
-                    )
+                    yield _line({"text": number, "end": request.end, "rest": request.rest, "error": request.error})
 
 
 def _send_numbers(value: dict[str, Any]) -> Response:

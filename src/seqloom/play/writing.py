@@ -43,6 +43,7 @@ class Writing(Config):
     presence_penalty: float = Field(0.0, ge=-10, le=10, description="subtracted for tokens written so far")
     seed: int = Field(0, ge=0, lt=2**32, description="the same seed gives the same text")
     stop: list[str] = Field([], max_length=16, description="texts before which it ends")
+    half: bool = Field(False, description="whether models of pictures are given the upper half of one, by the seed")
 
     @field_validator("stop")
     @classmethod

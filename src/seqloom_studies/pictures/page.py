@@ -5,7 +5,7 @@ Drawn from the rows in OUT/results.jsonl alone.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, ClassVar, Self, final
@@ -15,7 +15,7 @@ from pydantic import Field
 from seqloom.core import table as layout
 from seqloom.report import html
 from seqloom.report.charts.chart import Cell, Chart, round_number
-from seqloom.report.charts.picture import paint
+from seqloom.report.charts.picture import paint, pixel_lines
 from seqloom.report.columns import AtLeastOne, Count, Number
 from seqloom.report.results import StudyRow, read
 from seqloom.runs.durable import replace_text
@@ -96,7 +96,8 @@ def samples_of(ranked: Rows) -> list[tuple[str, str, int, int]]:
         drawn = [numbers for numbers in row.samples or [] if len(numbers) == height * width * channels]
         if not drawn or channels not in (1, 3):
             continue
-        lines = [[part for numbers in drawn for part in _line(numbers, y, width, channels)] for y in range(height)]
+        rows_of_lines = zip(*(pixel_lines(numbers, row.shape) for numbers in drawn), strict=True)
+        lines = [list(chain.from_iterable(parts)) for parts in rows_of_lines]
         images.append((f"{row.mixer}, {row.source}", paint(lines), width * len(drawn), height))
     return images
 
@@ -133,13 +134,6 @@ def write(out: Path) -> Path:
     path = out / "pictures.html"
     replace_text(path, html.render(Path(__file__).with_name("page.jinja"), report, report.charts))
     return path
-
-
-def _line(numbers: Sequence[int], y: int, width: int, channels: int) -> list[tuple[int, int, int]]:
-    """The red, green and blue of the pixels of a line."""
-    first = y * width * channels
-    pixels = [numbers[place : place + channels] for place in range(first, first + width * channels, channels)]
-    return [(pixel[0], pixel[-1] if channels == 1 else pixel[1], pixel[-1]) for pixel in pixels]
 
 
 def _model_of(row: Painted) -> tuple[str, str]:

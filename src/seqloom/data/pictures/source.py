@@ -45,11 +45,20 @@ class Pictures:
     def __iter__(self) -> Iterator[Drawn]:
         """Each picture with its label; that of a file is the name of its folder. ValueError for a file that is odd."""
         if self.folder is not None:
-            files = _files(self.folder)
-            yield from (Drawn(_read_file(path, self), path.parent.name) for path in files)
+            yield from (self._of_file(path) for path in _files(self.folder))
             return
         for first in range(0, self.count, AT_ONCE):
             yield from draw_pictures(self.kind, self.width, self.seed, first, min(AT_ONCE, self.count - first))
+
+    def example(self, number: int) -> Drawn:
+        """A picture that comes after those of the source, where they are drawn; otherwise one of its files."""
+        if self.folder is None:
+            return draw_pictures(self.kind, self.width, self.seed, self.count + number, 1)[0]
+        files = _files(self.folder)
+        return self._of_file(files[number % len(files)])
+
+    def _of_file(self, path: Path) -> Drawn:
+        return Drawn(_read_file(path, self), path.parent.name)
 
 
 def read_pictures(source: str) -> Pictures:

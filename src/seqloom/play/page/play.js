@@ -4,7 +4,7 @@ let running = null;
 const optional = (id, kind) => $(id).value === "" ? {} : { [id]: kind($(id).value) };
 function settings() {
   return {
-    prompt: $("prompt").value, temperature: Number($("temperature").value), max_tokens: Number($("max_tokens").value), seed: Number($("seed").value), samples: Number($("samples").value),
+    prompt: $("prompt").value, temperature: Number($("temperature").value), max_tokens: Number($("max_tokens").value), seed: Number($("seed").value), samples: Number($("samples").value), half: $("half").checked && !$("half-control").hidden,
     ...optional("top_p", Number), ...optional("top_k", Number), ...optional("min_p", Number), ...optional("repetition_penalty", Number), ...optional("presence_penalty", Number),
     ...($("stop").value ? { stop: [$("stop").value] } : {}),
   };
@@ -44,17 +44,19 @@ $("write-form").addEventListener("submit", async (event) => {
         const column = { place, time, texts: 0 };
         columns.set(line.model, column);
         $("columns").append(place);
-        for (let sample = 0; sample < asked.samples; sample += 1) texts.push(new Text(column, line.model, line.prompt, asked.samples));
+        for (let sample = 0; sample < asked.samples; sample += 1) texts.push(line.picture ? new Picture(column, line, asked.samples) : new Text(column, line.model, line.prompt, asked.samples));
         place.append(copy);
       } else if (line.end !== undefined) {
         texts[line.text].end(line);
+      } else if (line.png !== undefined) {
+        texts[line.text].draw(line.png);
       } else {
         const text = texts[line.text];
         text.add(line);
         if (line.ms) columns.get(text.model).time.textContent = `· ${line.ms.toFixed(1)} ms a token`;
       }
     }
-    const first = asked.samples === 1 ? markDifference(texts) : undefined;
+    const first = asked.samples === 1 ? markDifference(texts.filter((text) => text instanceof Text)) : undefined;
     status.textContent = first ? `done; the texts differ from token ${first} on` : "done";
   } catch (error) { complain(status, error); }
   if (running === control) { running = null; $("halt").disabled = true; }
@@ -129,7 +131,7 @@ async function listReports() {
 // the models
 (async () => {
   try {
-    const { models } = await (await ask("/api/models")).json();
+    const { models, drawing } = await (await ask("/api/models")).json();
     models.forEach((name, number) => {
       const box = make("input", { type: "checkbox", value: name, id: `model-${number}`, checked: number < 2 });
       $("write-models").append(make("label", {}, box, ` ${name}`));
@@ -137,7 +139,9 @@ async function listReports() {
     });
     $("write-models").addEventListener("change", (event) => {
       if ($("write-models").querySelectorAll("input:checked").length > 4) event.target.checked = false;
+      fitForm(drawing);
     });
+    fitForm(drawing);
     $("curl").textContent = `curl ${location.origin}/v1/completions -H 'Content-Type: application/json' -d '${JSON.stringify({ model: models[0], prompt: "Once", max_tokens: 50 }).replaceAll("'", "'\\''")}'`;
     $("python").textContent = `import openai\nclient = openai.OpenAI(base_url="${location.origin}/v1", api_key="none")\nprint(client.completions.create(model=${JSON.stringify(models[0])}, prompt="Once", max_tokens=50).choices[0].text)`;
   } catch (error) { complain($("write-status"), error); }

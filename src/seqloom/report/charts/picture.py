@@ -4,7 +4,10 @@ import struct
 import zlib
 from base64 import b64encode
 from collections.abc import Sequence
+from typing import TypeAlias
 
+Pixel: TypeAlias = tuple[int, int, int]
+"""red, green and blue, from 0 to 255"""
 RGB, PALETTE = 2, 3
 """color types of PNG"""
 STEPS = 48
@@ -39,10 +42,21 @@ def png(steps: Sequence[Sequence[int | None]], scale: Sequence[str] = DEPTHS) ->
     return _file(len(steps[0]), lines, PALETTE, {b"PLTE": plte})
 
 
-def paint(lines: Sequence[Sequence[tuple[int, int, int]]]) -> str:
-    """Pixels of red, green and blue from 0 to 255, line by line, as the `data:` address of a PNG."""
+def paint(lines: Sequence[Sequence[Pixel]]) -> str:
+    """Pixels, line by line, as the `data:` address of a PNG."""
     data = [bytes([0, *(part for pixel in line for part in pixel)]) for line in lines]
     return "data:image/png;base64," + b64encode(_file(len(lines[0]), data, RGB, {})).decode()
+
+
+def pixel_lines(numbers: Sequence[int], shape: Sequence[int]) -> list[list[Pixel]]:
+    """The pixels of a picture, line by line, of its numbers 0 … 255 in rows from the top.
+
+    `shape`: height, width and numbers of a pixel, which are one of gray or three of red, green and blue.
+    """
+    height, width, channels = shape
+    pixels = [numbers[first : first + channels] for first in range(0, height * width * channels, channels)]
+    colored = [(pixel[0], pixel[channels // 2], pixel[-1]) for pixel in pixels]
+    return [colored[first : first + width] for first in range(0, len(colored), width)]
 
 
 def _file(width: int, lines: Sequence[bytes], color: int, before: dict[bytes, bytes]) -> bytes:
@@ -54,7 +68,7 @@ def _file(width: int, lines: Sequence[bytes], color: int, before: dict[bytes, by
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
-def colors(scale: Sequence[str]) -> list[tuple[int, int, int]]:
+def colors(scale: Sequence[str]) -> list[Pixel]:
     """The 49 colors of a scale, evenly between its anchors."""
     anchors = [tuple(int(color[first : first + 2], 16) for first in (1, 3, 5)) for color in scale]
     colors = []
