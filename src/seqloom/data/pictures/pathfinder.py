@@ -7,7 +7,6 @@ Source: Linsley et al., arXiv:1805.08315; Tay et al., Long Range Arena, arXiv:20
 smaller pictures, and no other dashes.
 """
 
-import itertools
 import math
 from typing import TypeAlias
 
@@ -40,61 +39,59 @@ def draw_paths(draws: Draws, size: int) -> tuple[Floats, list[str]]:
 
 def _picture(numbers: Floats, joined: bool, size: int) -> Floats:
     first, second = _choose_walks(numbers, size)
-    values = np.maximum(_dashes(first, size), _dashes(second, size))
-    for x, y in (first[0], first[-1] if joined else second[-1]):
-        values = np.maximum(values, _disc(x, y, size))
-    return values
+    dashes = 0.6 * _spots(np.concatenate([_dash_points(first), _dash_points(second)]), size, 0.4)
+    ends = np.stack([first[0], first[-1] if joined else second[-1]])
+    return np.maximum(dashes, _spots(ends, size, 1.8))
 
 
 def _choose_walks(numbers: Floats, size: int) -> tuple[Floats, Floats]:
     """The first two walks of many that stay inside and away from each other; any two where there are none."""
-    firsts, seconds = ([walk for tried in half if _inside(walk := _walk(tried, size), size)] for half in numbers)
-    apart = ((a, b) for a, b in itertools.product(firsts, seconds) if _distance(a, b) > APART)
-    return next(apart, (_walk(numbers[0, 0], size), _walk(numbers[1, 0], size)))
+    firsts, seconds = (walks[_inside(walks, size)] for walks in (_walks(half, size) for half in numbers))
+    for first in firsts:
+        away = np.flatnonzero(_distances(first, seconds) > APART)
+        if away.size:
+            return first, seconds[away[0]]
+    first, second = _walks(numbers[:, 0], size)
+    return first, second
 
 
-def _walk(numbers: Floats, size: int) -> Floats:
-    """The corners (STEPS + 1, 2) of a walk, by its place, its direction and its turns."""
-    angle = 2 * math.pi * numbers[2]
-    walk = np.empty((STEPS + 1, 2))
-    walk[0] = MARGIN + numbers[:2] * (size - 1 - 2 * MARGIN)
-    for step in range(STEPS):
-        angle += (2 * numbers[3 + step] - 1) * TURN
-        walk[step + 1] = walk[step] + size / 10 * np.array([math.cos(angle), math.sin(angle)])
-    return walk
+def _walks(numbers: Floats, size: int) -> Floats:
+    """The corners (N, STEPS + 1, 2) of walks, by their place, their direction and their turns (N, STEPS + 3)."""
+    turns = (2 * numbers[:, 3:] - 1) * TURN
+    angles = np.cumsum(np.concatenate([2 * math.pi * numbers[:, 2:3], turns], 1), 1)[:, 1:]
+    steps = size / 10 * np.stack([np.cos(angles), np.sin(angles)], -1)
+    begin = MARGIN + numbers[:, None, :2] * (size - 1 - 2 * MARGIN)
+    return np.cumsum(np.concatenate([begin, steps], 1), 1)
 
 
-def _inside(walk: Floats, size: int) -> bool:
-    return bool(((walk >= MARGIN) & (walk <= size - 1 - MARGIN)).all())
+def _inside(walks: Floats, size: int) -> npt.NDArray[np.bool_]:
+    return np.all((walks >= MARGIN) & (walks <= size - 1 - MARGIN), axis=(1, 2))
 
 
-def _distance(walk: Floats, other: Floats) -> float:
-    return float(np.linalg.norm(_between(walk)[:, None] - _between(other)[None], axis=2).min())
+def _distances(walk: Floats, others: Floats) -> Floats:
+    """The smallest distance of a walk from each of the others (N,)."""
+    apart = _between(walk)[:, None] - _between(others)[:, None]
+    distances: Floats = np.linalg.norm(apart, axis=-1).min((1, 2))
+    return distances
 
 
-def _between(walk: Floats) -> Floats:
-    """Points of a walk, four for each step."""
+def _between(walks: Floats) -> Floats:
+    """Points (…, 4 STEPS, 2) of walks, four for each step."""
     shares = np.arange(0, STEPS, 0.25)
     corner, share = shares.astype(int), (shares % 1)[:, None]
-    points: Floats = walk[corner] * (1 - share) + walk[corner + 1] * share
+    points: Floats = walks[..., corner, :] * (1 - share) + walks[..., corner + 1, :] * share
     return points
 
 
-def _dashes(walk: Floats, size: int) -> Floats:
-    """A dash in the middle of each step, one pixel wide."""
-    values = np.zeros((size, size))
-    for first, last in itertools.pairwise(walk):
-        for share in np.linspace(0.25, 0.75, 6):
-            x, y = first * (1 - share) + last * share
-            values = np.maximum(values, 0.6 * _spot(x, y, size, 0.4))
-    return values
+def _dash_points(walk: Floats) -> Floats:
+    """Points of a dash in the middle of each step."""
+    shares = np.linspace(0.25, 0.75, 6)[:, None, None]
+    points: Floats = walk[:-1] * (1 - shares) + walk[1:] * shares
+    return points.reshape(-1, 2)
 
 
-def _disc(x: float, y: float, size: int) -> Floats:
-    return _spot(x, y, size, 1.8)
-
-
-def _spot(x: float, y: float, size: int, radius: float) -> Floats:
-    """1 near a point, 0 beyond the radius, and what is between on the way."""
+def _spots(points: Floats, size: int, radius: float) -> Floats:
+    """1 near a point, 0 beyond the radius of all of them, and what is between on the way."""
     row, column = np.mgrid[0:size, 0:size]
-    return np.clip(radius + 0.5 - np.hypot(column - x, row - y), 0, 1)
+    x, y = points[:, :1, None], points[:, 1:, None]
+    return np.clip(radius + 0.5 - np.hypot(column - x, row - y).min(0), 0, 1)
