@@ -3,7 +3,7 @@
 import pytest
 
 from seqloom.data.labels import from_file
-from seqloom.data.list_operations import DEEPEST, LONGEST, read_lists
+from seqloom.data.list_operations import DEPTH, LONGEST, read_lists
 
 
 def evaluate(words: list[str]) -> int:
@@ -21,15 +21,19 @@ def evaluate(words: list[str]) -> int:
     return {"[MIN": ranked[0], "[MAX": ranked[-1], "[MED": middle, "[SM": sum(entries) % 10}[word]
 
 
+def measure_depth(text: str) -> int:
+    depth = deepest = 0
+    for letter in text:
+        depth += {"[": 1, "]": -1}.get(letter, 0)
+        deepest = max(deepest, depth)
+    return deepest
+
+
 def test_the_label_is_the_result() -> None:
     drawn = read_lists("listops:400")
     for label, (text,) in drawn:
         assert evaluate(text.replace("]", " ]").split()) == int(label)
-        depth = deepest = 0
-        for letter in text:
-            depth += {"[": 1, "]": -1}.get(letter, 0)
-            deepest = max(deepest, depth)
-        assert deepest <= DEEPEST
+    assert max(measure_depth(text) for _, (text,) in drawn) == DEPTH
     assert {label for label, _ in drawn} == set("0123456789")
     assert max(text.count("[") for _, (text,) in drawn) > 5
     assert drawn[:5] == read_lists("listops:5")
@@ -41,7 +45,20 @@ def test_they_are_labelled_examples() -> None:
     assert [(example.label, example.texts) for example in examples] == read_lists("listops:3")
 
 
-@pytest.mark.parametrize("name", ["listops:x", "listops:1", "listops:5:1:2", "listops:99999999"])
+@pytest.mark.parametrize("depth", [1, 2, 6])
+def test_lists_of_another_depth(depth: int) -> None:
+    drawn = read_lists(f"listops:200:0:{depth}")
+    assert max(measure_depth(text) for _, (text,) in drawn) == depth
+    assert all(evaluate(text.replace("]", " ]").split()) == int(label) for label, (text,) in drawn)
+
+
+@pytest.mark.parametrize("name", ["listops:5:0:0", "listops:5:0:11"])
+def test_too_deep(name: str) -> None:
+    with pytest.raises(ValueError, match="nest from 1 to 10 deep"):
+        read_lists(name)
+
+
+@pytest.mark.parametrize("name", ["listops:x", "listops:1", "listops:5:1:2:3", "listops:5:1:x", "listops:99999999"])
 def test_a_wrong_name(name: str) -> None:
     with pytest.raises(ValueError, match=r"listops") as error:
         read_lists(name)

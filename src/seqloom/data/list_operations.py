@@ -2,8 +2,8 @@
 
     [MAX 2 9 [MIN 4 7] 0]   → 9          MIN, MAX, MED (the lower middle one) and SM (the sum modulo 10)
 
-A list has 2 to 5 entries, and nests at most 4 deep; an entry is a list with a probability of 1/4. Entry number i of a
-seed depends on both alone.
+A list has 2 to 5 entries, and nests at most DEPTH deep, 4 by default; an entry is a list with a probability of 1/4.
+List number i depends on i, the seed and the depth alone.
 
 Source: Nangia and Bowman, ListOps, arXiv:1804.06028; Tay et al., Long Range Arena, arXiv:2011.04006, section 2.2.1.
 What differs: shorter lists, and MED of an even number of entries, which there is rounded down too.
@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 from seqloom.core.seeds import require_seed
 
 COUNT, MOST = 20000, 10**6
-DEEPEST, LONGEST = 4, 5
+DEPTH, DEEPEST, LONGEST = 4, 10, 5
+"""levels of lists unless the name says so, at most, and the most entries of a list"""
 OPERATIONS: dict[str, Callable[[list[int]], int]] = {
     "MIN": min,
     "MAX": max,
@@ -25,25 +26,29 @@ OPERATIONS: dict[str, Callable[[list[int]], int]] = {
 
 
 def read_lists(source: str) -> list[tuple[str, tuple[str]]]:
-    """(label, (text,)) of each list of a name `listops[:COUNT[:SEED]]`. ValueError, in one line, for a wrong name."""
+    """(label, (text,)) of each list of a name `listops[:COUNT[:SEED[:DEPTH]]]`. ValueError, in one line, for a wrong
+    name.
+    """
     name, *words = source.split(":")
-    if name != "listops" or len(words) > 2 or not all(w.isascii() and w.isdigit() and len(w) < 20 for w in words):
-        raise ValueError(f"{source[:100]}: say listops[:COUNT[:SEED]], with whole numbers")
-    count, seed = (int(word) for word in (*words, *(str(COUNT), "0")[len(words) :]))
+    if name != "listops" or len(words) > 3 or not all(w.isascii() and w.isdigit() and len(w) < 20 for w in words):
+        raise ValueError(f"{source[:100]}: say listops[:COUNT[:SEED[:DEPTH]]], with whole numbers")
+    count, seed, depth = (int(word) for word in (*words, *(str(COUNT), "0", str(DEPTH))[len(words) :]))
     require_seed(seed)
     if not 2 <= count <= MOST:
         raise ValueError(f"{source}: from 2 to {MOST:,} lists are drawn, not {count:,}")
-    drawn = (draw_list(_numbers(f"listops {seed} {number}")) for number in range(count))
+    if not 1 <= depth <= DEEPEST:
+        raise ValueError(f"{source}: lists nest from 1 to {DEEPEST} deep, not {depth:,}")
+    drawn = (draw_list(_numbers(f"listops {seed} {number}"), depth) for number in range(count))
     return [(str(result), (text,)) for text, result in drawn]
 
 
-def draw_list(numbers: Iterator[int], depth: int = 1) -> tuple[str, int]:
-    """A list as text, and its result."""
+def draw_list(numbers: Iterator[int], levels: int = DEPTH) -> tuple[str, int]:
+    """A list of at most so many levels as text, and its result."""
     operation = [*OPERATIONS][next(numbers) % len(OPERATIONS)]
     words, values = [operation], []
     for _ in range(2 + next(numbers) % (LONGEST - 1)):
-        if depth < DEEPEST and next(numbers) % 4 == 0:
-            word, value = draw_list(numbers, depth + 1)
+        if levels > 1 and next(numbers) % 4 == 0:
+            word, value = draw_list(numbers, levels - 1)
         else:
             value = next(numbers) % 10
             word = str(value)
