@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from docs.making import extras
+
 ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "src"
 PACKAGES = ("seqloom", "seqloom_studies")
@@ -149,3 +151,41 @@ def test_the_wheel_works_without_the_sources(wheel: Path, tmp_path: Path) -> Non
     assert "batches" in run(
         sys.executable, "-m", "seqloom", "train", "tiny", "--data", "stories:30", *changes, "--out", out, **own
     )
+
+
+@pytest.mark.slow
+def test_the_wheel_alone_compares_and_names_the_extra_of_its_charts(wheel: Path, tmp_path: Path) -> None:
+    target, out = tmp_path / "site", tmp_path / "compare"
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(target),
+        str(wheel),
+    )
+    link_dependencies(target)
+    own = {"PYTHONPATH": str(target), "SEQLOOM_CACHE": str(tmp_path / "cache"), "SEQLOOM_NATIVE": "0"}
+    alone = (sys.executable, "-S")  # without the environment's other packages
+    found = "import importlib.util as look; print(*map(look.find_spec, ('altair', 'vl_convert', 'pytest')))"
+    assert run(*alone, "-c", found, **own).split() == ["None"] * 3
+    sizes = ["--set", "training.batches=2", "--set", "data.vocab=300"]
+    data = ["--preset", "tiny", "--data", "stories:60", "--out", str(out)]
+    said = run(*alone, "-m", "seqloom", "compare", "identity", "he", *sizes, *data, **own)
+    assert (out / "report.html").is_file()
+    *_, last = said.splitlines()
+    assert last == f"its charts need an extra: pip install 'seqloom[report]', then seqloom report {out}"
+
+
+def link_dependencies(folder: Path) -> None:
+    """Links the packages that seqloom alone needs into a folder."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for name in extras.packages(project["dependencies"], {}):
+        package = extras.distribution(name)
+        tops = {file.parts[0] for file in package.files or []} - {"..", "__pycache__"}
+        for top in tops - {path.name for path in folder.iterdir()}:
+            (folder / top).symlink_to(Path(str(package.locate_file(top))))

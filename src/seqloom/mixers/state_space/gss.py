@@ -1,6 +1,6 @@
 """GSS: a diagonal state-space model over few channels, and a gate over many.
 
-    u = GELU(x W_u)  (T, H),   v = GELU(x W_v)  (T, F)          H = `channels`, D/4;  F = `width`, 4D;  no biases
+    u = GELU(x W_u),   v = GELU(x W_v)      u (T, H), H = `channels`, D/4; v (T, F), F = `width`, 4D; no biases
     û = norm(u),   y_t = Σ_l K_l û_{t-l} + d û_t,   out = (y W_y ∘ v) W_out
     K_{l,c} = Re Σ_n C_{c,n} (e^{λ_n} - 1) / λ_n e^{l λ_n},     λ = -e^{a} + i e^{b}, N of them for all channels
 
