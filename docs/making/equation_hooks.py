@@ -1,6 +1,7 @@
-"""The hooks of mkdocs that typeset the mixers' equations with KaTeX (named in mkdocs.yml, after `hooks.py`).
+"""The hooks of mkdocs that typeset the equations of the mixers and of the Extractor paper with KaTeX.
 
-Without KaTeX (`docs.making.katex`) the equations stay plain text, and one line says why.
+They are named in mkdocs.yml, after `hooks.py`. Without KaTeX (`docs.making.katex`) the equations stay plain text, and one
+line says why.
 """
 
 import sys
@@ -11,6 +12,7 @@ from docs.making.typeset import Typeset
 
 FOLDER = "assets/katex"
 """where KaTeX is on the site"""
+PAPER = "paper.md"
 
 _files: dict[str, bytes] = {}
 _typeset = Typeset()
@@ -38,9 +40,13 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """A page with its equation as HTML, if it is a mixer's."""
+    """A mixer's page with its equation as HTML, and so the formulas beside the Extractor paper."""
     path = page.file.src_uri
-    return _typeset.page(markdown, path) if _files and path.startswith("mixers/") else markdown
+    if not _files:
+        return markdown
+    if path == PAPER:
+        return _typeset.paper(markdown, path)
+    return _typeset.page(markdown, path) if path.startswith("mixers/") else markdown
 
 
 def on_post_build(config: Any) -> None:

@@ -213,6 +213,10 @@ def _index(text: str, at: int, base: str) -> tuple[str, int]:
     if text[at] == "{":
         end = _closing(text, at)
         return tex(text[at + 1 : end - 1], index=True), end
+    if text[at] == "[" and "]" in text[at:]:  # the Extractor paper's names of matrices
+        end = text.index("]", at) + 1
+        name = text[at:end].replace("_", r"\_")
+        return rf"\text{{{name}}}", end
     if text[at] == "`" and "`" in text[at + 1 :]:
         end = text.index("`", at + 1) + 1
         return _code(text[at:end]), end

@@ -6,12 +6,15 @@ pages of the repository keep their equations as text: only the site calls this.
 
 import html
 import re
+from collections.abc import Callable
 from typing import final
 
 from docs.making.notation import Run, runs
 
 _BLOCK = re.compile(r"```text\n(.*?)\n```", re.S)
 _SECTION = re.compile(r"(?<=^## Equation\n)(.*?)(?=^## |\Z)", re.M | re.S)
+_SPAN = re.compile(r"(^```.*?^```)|`([^`\n]*\^\[[^`\n]*)`", re.M | re.S)
+"""a block of code, or a code span with a name in the notation of the Extractor paper, such as `x_i^[ext]`"""
 _GAP = re.compile(r"\s{2,}")
 DEEP = 8
 """columns from which on an indented line is part of the equation and no remark"""
@@ -27,20 +30,36 @@ class Typeset:
 
     def page(self, markdown: str, path: str) -> str:
         """A mixer's page with the blocks of its section `Equation` as HTML."""
-        return _SECTION.sub(lambda section: _BLOCK.sub(lambda block: self._block(block, path), section[0]), markdown)
+        return _SECTION.sub(
+            lambda section: _BLOCK.sub(lambda block: self._typeset(equation, block[1], block[0], path), section[0]),
+            markdown,
+        )
+
+    def paper(self, markdown: str, path: str) -> str:
+        """The page beside the Extractor paper, with the paper's formulas as HTML."""
+        return _SPAN.sub(
+            lambda found: found[1] or self._typeset(formula, found[2], found[0], path),
+            markdown,
+        )
 
     def summary(self) -> str:
         """How many equations are typeset, and which are not."""
         left = "".join(f"; one of {reason}" for reason in self.left)
         return f"{self.blocks - len(self.left)} of {self.blocks} equations are typeset{left}"
 
-    def _block(self, block: re.Match[str], path: str) -> str:
+    def _typeset(self, read: Callable[[str], str], text: str, otherwise: str, path: str) -> str:
         self.blocks += 1
         try:
-            return equation(block[1])
+            return read(text)
         except ValueError as error:
             self.left.append(f"{path} stays text: {error}")
-            return block[0]
+            return otherwise
+
+
+def formula(text: str) -> str:
+    """A formula inside of a line of Markdown as HTML, in which nothing reads as Markdown."""
+    elements = "".join(_element(run, "") if run.tex else html.escape(run.text) for run in runs(text))
+    return re.sub(r"[\\_*\[\]]", lambda sign: f"&#{ord(sign[0])};", elements)
 
 
 def equation(block: str) -> str:

@@ -32,12 +32,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "docs/assets", folder / "docs/assets")
     for kind in KINDS:
         shutil.copy(pages.FOLDER / f"{kind}.md", folder / "docs/mixers")
+    shutil.copy(ROOT / "docs/paper.md", folder / "docs")
     (folder / "docs/index.md").write_text("# Home\n")
     settings = {
         "docs_dir": str(folder / "docs"),
         "site_dir": str(folder / "out"),
         "hooks": ["docs/making/equation_hooks.py"],
-        "nav": ["index.md", *(f"mixers/{kind}.md" for kind in KINDS)],
+        "nav": ["index.md", "paper.md", *(f"mixers/{kind}.md" for kind in KINDS)],
         "plugins": [],
         "validation": {"links": {"not_found": "ignore", "anchors": "ignore"}},
     }
@@ -63,6 +64,17 @@ def test_equations_are_typeset_and_not_cut_off(browser: Any, site: Path, kind: s
     assert boxes
     assert all(inside <= outside for inside, outside in boxes), boxes
     assert wrong == []
+    tab.close()
+
+
+def test_formulas_of_the_paper_are_typeset(browser: Any, site: Path) -> None:
+    tab = browser.new_page(viewport={"width": 390, "height": 900})
+    tab.goto((site / "paper.html").as_uri())
+    formulas = tab.locator("td .tex")
+    assert formulas.count() > 10
+    assert tab.locator("td .tex .katex").count() == formulas.count()
+    assert "out_ext" in formulas.first.text_content()
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
     tab.close()
 
 

@@ -1,4 +1,4 @@
-"""The unicode notation as TeX: its signs, what is words and what is mathematics, and every equation of every mixer."""
+"""The unicode notation as TeX: its signs, words and mathematics, and every equation of the mixers and of the paper."""
 
 import json
 import re
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from docs import pages
 from docs.making import katex
 from docs.making.equation import parts
 from docs.making.notation import runs
@@ -29,8 +30,13 @@ def read(line: str) -> str:
 
 
 def formulas() -> list[str]:
-    """The TeX of all formulas of all mixers' pages."""
-    return [run.tex for line in lines() for run in runs(line) if run.tex]
+    """The TeX of all formulas of all mixers' pages, and of the page beside the Extractor paper."""
+    return [run.tex for line in [*lines(), *paper()] for run in runs(line) if run.tex]
+
+
+def paper() -> list[str]:
+    """The Extractor paper's formulas."""
+    return re.findall(r"`([^`\n]*\^\[[^`\n]*)`", (pages.FOLDER.parent / "paper.md").read_text(encoding="utf-8"))
 
 
 def lines() -> list[str]:
@@ -59,6 +65,7 @@ def lines() -> list[str]:
         ("w of K = 10,000 channels", "$w$ of $K=10{,}000$ channels"),
         ("over a group's s5, 2-D, l2g (softmax, both)", "over a group's s5, 2-D, l2g (softmax, both)"),
         ("one a per head; W_out (2D, D)", r"one $a$ per head; $W_{\mathrm{out}}\,(2D,D)$"),
+        ("x_i^[out_ext] = W^[adj] x", r"$x_{i}^{\text{[out\_ext]}}=W^{\text{[adj]}}\,x$"),
         ("∫_0^Δ e^{sA} ds B", r"$\int _{0}^{Δ}e^{sA}\,\mathrm{d}s\,B$"),
         ("", ""),
         ("   ", "   "),
@@ -84,7 +91,8 @@ def test_what_has_no_translation_is_named(line: str, reason: str) -> None:
 
 
 def test_every_equation_of_every_mixer_is_read() -> None:
-    for line in lines():
+    assert len(paper()) > 10
+    for line in [*lines(), *paper()]:
         assert "".join(run.text for run in runs(line)) == line
     assert len(formulas()) > 5 * len(kinds())
 

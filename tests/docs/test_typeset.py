@@ -44,6 +44,18 @@ def test_what_has_no_tex_stays_text_and_is_counted() -> None:
     assert typeset.summary().startswith("0 of 1 equations are typeset; one of mixers/k.md stays text: no TeX for '♥'")
 
 
+def test_formulas_of_the_paper_stand_in_a_line() -> None:
+    typeset = Typeset()
+    page = "```python\n`x^[a]`\n```\n| `y[k]` | `W_i^[in_ext] x` |\n"
+    shown = typeset.paper(page, "paper.md")
+    assert shown.startswith("```python\n`x^[a]`\n```\n| `y[k]` | <span")
+    assert html.unescape(shown).count(r'data-tex="W_{i}^{\text{[in\_ext]}}\,x">W_i^[in_ext] x</span> |') == 1
+    assert not set("_[]*\\") & set(shown.split("<span")[1])
+    assert typeset.summary() == "1 of 1 equations are typeset"
+    assert typeset.paper("`♥^[a]`", "paper.md") == "`♥^[a]`"
+    assert "paper.md stays text" in typeset.summary()
+
+
 @pytest.mark.parametrize(
     ("block", "expected"),
     [
