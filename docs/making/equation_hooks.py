@@ -1,7 +1,7 @@
 """The hooks of mkdocs that typeset the equations of the mixers and of the Extractor paper with KaTeX.
 
-They are named in mkdocs.yml, after `hooks.py`. Without KaTeX (`docs.making.katex`) equations stay plain text, and one line
-says why.
+They are named in mkdocs.yml, after `hooks.py`. Without KaTeX (`docs.making.katex`) equations stay plain text, and one
+line says why.
 """
 
 import sys
