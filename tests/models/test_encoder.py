@@ -109,7 +109,7 @@ def test_settings_of_encoder_that_do_not_fit(settings: dict[str, Any], error: st
 @pytest.mark.slow
 def test_every_kind_has_its_name_and_builds() -> None:
     transformers = ["decoder", "encoder", "classifier", "seq2seq", "universal", "universal_encoder"]
-    others = ["universal_seq2seq", "ngram", "hmm", "textcnn", "decision", "spalm", "regressor"]
+    others = ["universal_seq2seq", "ngram", "hmm", "textcnn", "decision", "spalm", "regressor", "patch_classifier"]
     assert list(KINDS) == [*transformers, *others]
     encoder = {"encoder": {"depth": 1, "mixer": {"kind": "attention", "heads": 2}}}
     for kind, config in KINDS.items():

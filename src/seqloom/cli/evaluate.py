@@ -90,12 +90,23 @@ def evaluate(
     if acts(run):
         print(scored_on_episodes(run, data, batch, step, as_json))
         return
-    from seqloom.cli.work.numbers import predicts_numbers, score_numbers
+    from seqloom.runs.layout import find_run
+    from seqloom.training.objectives import objective_of
 
-    if predicts_numbers(run):
-        for name in text_options.keys() - {"column"}:
-            raise ValueError(f"--{name.replace('_', '-')} is for text, but {run} predicts numbers: leave it out")
+    task = objective_of(find_run(run)).learned_task
+    own_options = {"numbers": {"column"}, "patches": set[str]()}
+    if task in own_options:
+        for name in text_options.keys() - own_options[task]:
+            raise ValueError(f"--{name.replace('_', '-')} is for text, but {run} reads {task}: leave it out")
+    if task == "numbers":
+        from seqloom.cli.work.numbers import score_numbers
+
         print(score_numbers(run, data, batch, column, step, as_json))
+        return
+    if task == "patches":
+        from seqloom.cli.work.patches import score_patches
+
+        print(score_patches(run, data, batch, step, as_json))
         return
     from seqloom.cli.work.scores import score_text
 

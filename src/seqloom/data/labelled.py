@@ -49,11 +49,7 @@ def prepare_labelled(
     `labels.from_file` and `corpora.read` do, and ValueError where there is only one label, or an example exceeds the
     context.
     """
-    train, held_out_examples = _sides(source, task, words, held_out, seed, column)
-    names = tuple(sorted({example.label for example in train}))
-    if len(names) < 2:
-        raise ValueError(f"{source}: all examples for training have the label {names[0]!r}: at least two are needed")
-    require_known(held_out_examples, names)
+    train, held_out_examples, names = split_examples(source, task, words, held_out, seed, column)
     settings: dict[str, object] = {"format": _FORMAT, "held_out": held_out, "seed": seed, "labels": task}
     settings |= {"passage": words} if task != "given" else {}
     settings |= training_settings(vocab, unit) if tokenizer is None else {"tokenizer": digest(tokenizer)}
@@ -74,6 +70,18 @@ def prepare_labelled(
     counts = f"training {len(train):,} examples, held out {len(held_out_examples):,}; {len(names)} labels"
     description = f"{source}: {counts}; vocabulary {tokenizer.vocab:,}"
     return Corpus(sides[0], sides[1], tokenizer, survey.identity, description, survey, labels=names)
+
+
+def split_examples(
+    source: str, task: Task, words: int, held_out: float, seed: int, column: str
+) -> tuple[list[Example], list[Example], tuple[str, ...]]:
+    """The examples for training, the held-out ones, and the names of the labels. Raises as `prepare_labelled`."""
+    train, held_out_examples = _sides(source, task, words, held_out, seed, column)
+    names = tuple(sorted({example.label for example in train}))
+    if len(names) < 2:
+        raise ValueError(f"{source}: all examples for training have the label {names[0]!r}: at least two are needed")
+    require_known(held_out_examples, names)
+    return train, held_out_examples, names
 
 
 def encode_examples(examples: Sequence[Example], names: Sequence[str], tokenizer: Tokenizer, context: int) -> Tokens:

@@ -100,11 +100,7 @@ class Classifier(Transformer):
     def pool(self, x: Stream, keep: Keep | None) -> Float[Tensor, "B D"]:
         """The vector z of each row, given the stream x (B, T, D) after the last layer."""
         h: Tensor = self.norm(x)
-        if self.config.pool == "first":
-            return h[:, 0]
-        if keep is None:
-            return h.mean(1)
-        return torch.where(keep[:, :, None], h, 0.0).sum(1) / keep.sum(1, keepdim=True).clamp(min=1)
+        return h[:, 0] if self.config.pool == "first" else mean_of_kept(h, keep)
 
     @override
     def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:
@@ -112,13 +108,25 @@ class Classifier(Transformer):
         count("T", T, least=1)
         if per != "sequence":
             raise ValueError("a classifier reads whole rows: it has no price of a token")
-        D, L = self.config.dim, self.config.outputs
+        D = self.config.dim
         layers = [self.blocks[self.config.like(layer)] for layer in range(self.config.depth)]
         total = layers_cost(self.config, layers, T, per)
         if self.segment is not None:
             total += Cost(add=T * D, params=2 * D, path=("addition",))
-        if self.config.has_final_norm:
-            total += norm_cost(T, D, self.config.norm)
-        if self.config.pool == "mean":
-            total += Cost(add=(T - 1) * D, div=D, path=("cumulation", "division"))
-        return total + linear(1, D, L, bias=self.config.head_bias) + softmax(1, L)
+        return total + label_cost(self.config, T, mean=self.config.pool == "mean")
+
+
+def mean_of_kept(h: Stream, keep: Keep | None) -> Float[Tensor, "B D"]:
+    """The mean over the kept tokens of each row of h (B, T, D)."""
+    if keep is None:
+        return h.mean(1)
+    return torch.where(keep[:, :, None], h, 0.0).sum(1) / keep.sum(1, keepdim=True).clamp(min=1)
+
+
+def label_cost(config: BidirectionalConfig, T: int, *, mean: bool) -> Cost:
+    """The price of a label, given the stream of T tokens after the layers: norm, the mean if so, output, softmax."""
+    D, L = config.dim, config.outputs
+    total = norm_cost(T, D, config.norm) if config.has_final_norm else Cost()
+    if mean:
+        total += Cost(add=(T - 1) * D, div=D, path=("cumulation", "division"))
+    return total + linear(1, D, L, bias=config.head_bias) + softmax(1, L)

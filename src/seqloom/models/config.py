@@ -47,7 +47,8 @@ class TransformerConfig(LayeredConfig, ABC):
         "same with one block, applied repeatedly (Universal Transformer); ngram: n-gram counts; hmm: a "
         "hidden Markov model; textcnn: a convolutional classifier of a text; decision: chooses actions "
         "for a target return (Decision Transformer); spalm: mixes in the next tokens of neighbors in a "
-        "store; regressor: predicts numbers from numbers",
+        "store; regressor: predicts numbers from numbers; patch_classifier: predicts the label of a picture from "
+        "its patches",
     )
 
     position: AnyPosition = Field(LearnedConfig(), description="kind of position information")

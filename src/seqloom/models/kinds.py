@@ -13,6 +13,7 @@ from seqloom.models.decoder import DecoderConfig
 from seqloom.models.encoder import EncoderConfig
 from seqloom.models.hmm import HMMConfig
 from seqloom.models.ngram.config import NgramConfig
+from seqloom.models.patch_classifier import PatchClassifierConfig
 from seqloom.models.regressor_config import RegressorConfig
 from seqloom.models.seq2seq import Seq2SeqConfig
 from seqloom.models.spalm import SpalmConfig
@@ -27,7 +28,7 @@ KINDS: dict[str, type[ModelConfig]] = {
     for config in (
         *(DecoderConfig, EncoderConfig, ClassifierConfig, Seq2SeqConfig),
         *(UniversalConfig, UniversalEncoderConfig, UniversalSeq2SeqConfig),
-        *(NgramConfig, HMMConfig, TextCNNConfig, DecisionConfig, SpalmConfig, RegressorConfig),
+        *(NgramConfig, HMMConfig, TextCNNConfig, DecisionConfig, SpalmConfig, RegressorConfig, PatchClassifierConfig),
     )
 }
 SHARED = TransformerConfig

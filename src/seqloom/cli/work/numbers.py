@@ -7,14 +7,7 @@ from typing import Any
 from seqloom.core.table import table
 from seqloom.data.series import read_series
 from seqloom.face import load
-from seqloom.runs.layout import find_run
-from seqloom.training.objectives import objective_of
 from seqloom.training.objectives.numbers import Numbers
-
-
-def predicts_numbers(run: Path) -> bool:
-    """Whether a run's model predicts numbers. Raises as `find_run` does."""
-    return objective_of(find_run(run)).learned_task == "numbers"
 
 
 def score_numbers(run: Path, data: str, batch: int, column: str | None, step: int | None, as_json: bool) -> str:

@@ -26,8 +26,9 @@ def encode_picture(picture: Picture, order: Order = "raster") -> str:
 def decode_picture(text: str, height: int, width: int, channels: int, order: Order = "raster") -> Picture:
     """The picture of a text. What is no number of a pixel, and what is missing at the end, is 0."""
     numbers = np.zeros(height * width * channels, np.uint8)
-    for place, letter in enumerate(text.removeprefix(FRAME)[: len(numbers)]):
-        numbers[place] = max(0, min(ord(letter) - ZERO, 255)) if ord(letter) >= ZERO else 0
+    written = text.removeprefix(FRAME)[: len(numbers)]
+    letters = np.frombuffer(written.encode("utf-32-le", "surrogatepass"), "<u4").astype(np.int64)
+    numbers[: len(letters)] = np.clip(letters - ZERO, 0, 255)
     pixels = np.zeros((height * width, channels), np.uint8)
     pixels[place_pixels(height, width, order)] = numbers.reshape(-1, channels)
     return pixels.reshape(height, width, channels)

@@ -17,6 +17,7 @@ from seqloom.training.objectives.masked_token import MaskedTokenConfig
 from seqloom.training.objectives.next_token import NextTokenConfig
 from seqloom.training.objectives.numbers import NumbersConfig
 from seqloom.training.objectives.pairs import PairsConfig
+from seqloom.training.objectives.patches import PatchesConfig
 from seqloom.training.objectives.probe import ProbeConfig
 
 AnyObjective: TypeAlias = Annotated[
@@ -30,6 +31,7 @@ AnyObjective: TypeAlias = Annotated[
     | ActorCriticConfig
     | DistillConfig
     | NumbersConfig
+    | PatchesConfig
     | ContrastiveConfig,
     Field(discriminator="kind"),
 ]
