@@ -19,6 +19,7 @@ from seqloom.report.charts.picture import (  # noqa: E402
     DEPTHS,
     colors,
     picture,
+    pixel_lines,
     png,
 )
 from seqloom.report.charts.points import NARROWEST, _boxes, _overlap, _pixels, points, sides  # noqa: E402
@@ -166,3 +167,8 @@ def test_a_bar_is_drawn_of_several_seeds_alone(ends: tuple[float | None, float |
     height = re.search(r'height="(\d+)"', drawn)
     assert height is not None
     assert int(height[1]) < 600, "a bar from a mark to 0 would stretch the picture"
+
+
+def test_the_pixels_of_the_numbers_of_a_picture() -> None:
+    assert pixel_lines(range(12), (2, 2, 3)) == [[(0, 1, 2), (3, 4, 5)], [(6, 7, 8), (9, 10, 11)]]
+    assert pixel_lines([0, 17, 34, 51], (2, 2, 1)) == [[(0, 0, 0), (17, 17, 17)], [(34, 34, 34), (51, 51, 51)]]

@@ -69,8 +69,6 @@ def test_samples_side_by_side() -> None:
     assert (name, width, height) == ("he, images:shapes:8", 4, 2)
     assert address.startswith("data:image/png;base64,")
     color = rows({"samples": [list(range(12))], "shape": [2, 2, 3]})
-    assert page._line(range(12), 1, 2, 3) == [(6, 7, 8), (9, 10, 11)]
-    assert page._line([0, 17, 34, 51], 1, 2, 1) == [(34, 34, 34), (51, 51, 51)]
     assert len(page.samples_of(color)) == 1
     assert page.samples_of(rows({"samples": None}, {"samples": [[1]]})) == []
 
