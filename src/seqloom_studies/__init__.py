@@ -19,6 +19,7 @@ COMMANDS = {
     "question": "seqloom_studies.question.command:command",
     "numbers": "seqloom_studies.numbers.command:command",
     "pictures": "seqloom_studies.pictures.command:command",
+    "patches": "seqloom_studies.patches.command:command",
     "figures": "seqloom_studies.figures.command:command",
     "poles": "seqloom_studies.poles.command:command",
     "gpu": "seqloom_studies.gpu.command:command",

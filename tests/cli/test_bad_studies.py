@@ -23,6 +23,7 @@ COMMANDS = {
     "recall": ["study", "recall", "he", "--batches", "2", "--batch", "2"],
     "extrapolate": ["study", "extrapolate", "{run}", "--lengths", "4", "--data", "stories:3"],
     "question": ["study", "question", "me", "--pairs", "2", "--batches", "2"],
+    "patches": ["study", "patches", "fnet", "--source", "images:shapes:8:40", "--batches", "2"],
     "pictures": ["study", "pictures", "gru", "--source", "images:shapes:8:40", "--batches", "2"],
     "figures": ["study", "figures", "gru", "--length", "4", "--figure", "gradients"],
     "numbers": ["study", "numbers", "gru", "--source", "numbers:sines", "--batches", "2"],

@@ -17,6 +17,7 @@ WORDS = {
     "study maze": ["study", "maze", "gru", "--lengths", "10", "--batches", "1"],
     "study recall": ["study", "recall", "he", "--batches", "1"],
     "study question": ["study", "question", "he", "--pairs", "2", "--batches", "1"],
+    "study patches": ["study", "patches", "fnet", "--source", "images:shapes:8:40", "--batches", "1"],
     "study pictures": ["study", "pictures", "gru", "--source", "images:shapes:8:40", "--batches", "1"],
     "study figures": ["study", "figures", "gru", "--length", "4", "--figure", "gradients"],
     "study numbers": ["study", "numbers", "gru", "--source", "numbers:sines", "--batches", "1"],

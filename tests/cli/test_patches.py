@@ -86,6 +86,7 @@ def test_settings_and_files_that_do_not_fit(seqloom: Seqloom, tmp_path: Path) ->
     for words, says in (
         (["--data", "images:digits:8:40", "--set", "model.patch=3"], "choose one of 1, 2, 4, 8"),
         (["--data", "stories"], "patches are of pictures"),
+        (["--data", "images:digits:8:40", "--set", "model.mixer={kind: linformer, k: 9}"], "9 landmarks of 4 tokens"),
         (["--data", "images:digits", "--set", "data.tokenizer=bytes"], "patches have no use for data.tokenizer"),
         (["--data", "images:digits", "--set", "training.objective.kind=labels"], "training.objective.kind=patches"),
         (["--data", "images:digits", "--set", "model.kind=classifier"], "unknown setting 'model.patch'"),

@@ -63,13 +63,20 @@ def painted(**changes: Any) -> dict[str, Any]:
     return row | ORIGIN | changes
 
 
+def classified(**changes: Any) -> dict[str, Any]:
+    """A row of `seqloom study patches`."""
+    row = {"mixer": "he", "source": "images:shapes:8", "seed": 0, "patches": 4, "parameters": 9, "multiplications": 99,
+           "held_out": 1.5, "accuracy": 0.75, "chance": 0.4, "pictures": 20, "failed": None}  # fmt: skip
+    return row | ORIGIN | changes
+
+
 def point(**changes: Any) -> dict[str, Any]:
     """A row of `seqloom study figures`."""
     return {"figure": "features", "line": "positive, orthogonal", "x": 8.0, "y": 0.5, "failed": None} | ORIGIN | changes
 
 
 USUAL = {"agents": played, "maze": turned, "extrapolate": longer, "markov-gap": gap, "question": answered,
-         "numbers": predicted, "pictures": painted,
+         "numbers": predicted, "pictures": painted, "patches": classified,
          "figures": point}  # fmt: skip
 """what makes a row of each study"""
 

@@ -21,6 +21,7 @@ NUMBERS = {
     "figures": ("x", "y"),
     "numbers": ("lr", "held_out", "error", "best"),
     "pictures": ("bits",),
+    "patches": ("held_out", "accuracy", "chance"),
 }
 COUNTS = {
     "agents": ("episodes", "context", "seed"),
@@ -31,6 +32,7 @@ COUNTS = {
     "figures": (),
     "numbers": ("seed", "context", "parameters"),
     "pictures": ("seed", "parameters", "multiplications", "pictures"),
+    "patches": ("seed", "patches", "parameters", "multiplications", "pictures"),
 }
 TEXTS = {
     "agents": ("environment", "policy", "learner", "mixer"),
@@ -41,6 +43,7 @@ TEXTS = {
     "figures": ("figure", "line"),
     "numbers": ("mixer", "source"),
     "pictures": ("mixer", "source"),
+    "patches": ("mixer", "source"),
 }
 ORIGIN = ("date", "commit", "command", "machine")
 OF_A_NUMBER = ("12", True, [], {}, 1e101, -1e308, 10**400)

@@ -24,6 +24,7 @@ NAMES = {
     "numbers": "numbers.html",
     "figures": "figures.html",
     "pictures": "pictures.html",
+    "patches": "patches.html",
 }
 
 

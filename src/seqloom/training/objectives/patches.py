@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from seqloom.core.model_config import ModelConfig
+from seqloom.core.model_config import ModelConfig, weightless
 from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
 from seqloom.core.rest import Rest
 from seqloom.core.table import format_cell
@@ -47,11 +47,16 @@ class PatchesConfig(ObjectiveConfig):
 
     @override
     def prepare(self, run: "RunConfig") -> Prepared:
-        """The settings with what follows from the pictures: their size and their labels."""
+        """The settings with what follows from the pictures: their size and their labels.
+
+        ValueError where a mixer does not fit so many patches.
+        """
         run = super().prepare(run).config
         model = cast(PatchClassifierConfig, run.model)
         corpus = read_patches(run.data.source, model.patch, run.data.held_out, run.data.seed)
-        return Prepared(run.model_copy(update={"model": model.with_pictures(corpus)}), None)
+        model = model.with_pictures(corpus)
+        weightless(model)
+        return Prepared(run.model_copy(update={"model": model}), None)
 
     @override
     def data_identity(self, data: DataConfig) -> str:

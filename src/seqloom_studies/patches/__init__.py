@@ -1,0 +1,1 @@
+"""Classifiers of patches of pictures: the share of right labels, against chance."""
