@@ -14,7 +14,7 @@ from seqloom_studies.board.standing import Standing
 def quality(six: Short) -> Advice:
     """The model that needs the fewest bits of those that need significantly fewer than attention."""
     need = "quality at equal size"
-    better = {model: verdict for model, verdict in decisions(six).items() if is_lower(verdict)}
+    better = {model: verdict for model, verdict in six.verdict_by_model.items() if is_lower(verdict)}
     if not better:
         return Advice(need, UNCLEAR, "no model needs significantly fewer bits per byte than attention")
     best = min(better, key=lambda model: better[model].difference.estimate.mean)
@@ -24,14 +24,14 @@ def quality(six: Short) -> Advice:
         for name, standing in six.books.standings.items()
         if standing.estimate.mean < mean
     ]
-    others = f"lower, but in no decision: {join_words(lower)}, where it has {mean:.3f}" if lower else ""
+    others = f"lower, but not tested: {join_words(lower)}, where it has {mean:.3f}" if lower else ""
     return Advice(need, six.prose(best), against_attention(better[best]), others)
 
 
 def memory(six: Short) -> Advice:
     """The model with the smallest state of those that need significantly fewer bits than attention."""
     need = "memory"
-    better = {model: verdict for model, verdict in decisions(six).items() if is_lower(verdict)}
+    better = {model: verdict for model, verdict in six.verdict_by_model.items() if is_lower(verdict)}
     attention = _state(six.standing(six.protocol.models[0]))
     sizes = {model: size for model in better if (size := _state(six.standing(model))) < attention}
     if not sizes:
@@ -46,7 +46,7 @@ def memory(six: Short) -> Advice:
         f"{format_size(sizes[best])} of a text of {CONTEXT} tokens where attention keeps {format_size(attention)} "
         f"(float32); {against_attention(better[best])}"
     )
-    others = f"smaller, but in no decision: {join_words(smaller)}" if smaller else ""
+    others = f"smaller, but not tested: {join_words(smaller)}" if smaller else ""
     return Advice(need, six.prose(best), evidence, others)
 
 
@@ -59,7 +59,7 @@ def long_texts(six: Short) -> Advice:
     best = min(better, key=lambda model: better[model].difference.estimate.mean)
     evidence = (
         f"{against_attention(better[best])}, in windows of {LONG:,} tokens after training on {CONTEXT} (attention uses "
-        f"its last {CONTEXT}); the test of the decisions, which were fixed for windows of {CONTEXT}"
+        f"its last {CONTEXT}); the decisions are of windows of {CONTEXT}, and this is their test, made afterwards"
     )
     return Advice(need, six.prose(best), evidence, f"these books do not test long memory: {six.long_memory}")
 
@@ -73,15 +73,6 @@ def best_supported(six: Short) -> Advice:
         "not measured: in use since 2017, with kernels in torch, in most [pretrained models that open here](hf.md)",
         f"its memory grows with the text: {size} of {CONTEXT} tokens (float32)",
     )
-
-
-def decisions(six: Short) -> dict[str, Verdict]:
-    """The verdict on each model that was to be decided against attention."""
-    return {
-        answer.question.first: answer.verdict
-        for answer in six.books.answers
-        if answer.question.second == six.books.lineup.host and answer.verdict is not None and not answer.awaited
-    }
 
 
 def is_lower(verdict: Verdict) -> bool:
@@ -114,7 +105,7 @@ def _on_long_windows(six: Short) -> dict[str, Verdict]:
     }
     pairs = {str(number): (question.first, question.second) for number, question in enumerate(lineup.questions)}
     found = verdicts(runs, pairs, margin=lineup.margin, share=lineup.share)
-    decided = decisions(six)
+    decided = six.verdict_by_model
     return {
         first: found[number]
         for number, (first, second) in pairs.items()

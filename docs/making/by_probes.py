@@ -30,6 +30,15 @@ def recall(results: Path) -> Advice | None:
         f"{numbers[0]} pairs: {cell.share:.1%} right, {count_runs(cell.seeds)}, {recalled.DEPTH} layers of dim {dim}"
         for (_, dim), cell in best.items()
     ]
+    short_of = {
+        mixer: of[numbers[0]].share
+        for (mixer, dim), of in cells.items()
+        if dim == max(dim for _, dim in best) and numbers[0] in of and of[numbers[0]].share < SOLVED
+    }
+    by_share = sorted(short_of, key=lambda mixer: -short_of[mixer])
+    if by_share:
+        names = [f"{model_name(mixer)} {short_of[mixer]:.1%}" for mixer in by_share]
+        evidence.append(f"not solved: {join_words(names)}")
     kept = format_size(max(cell.state_bytes for cell in best.values()))
     loses = f"it keeps {kept} of these pairs (float32)"
     if len(numbers) > 1:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from docs.making.advice import UNCLEAR, Advice
-from docs.making.by_decisions import against_attention, amount, decisions, is_higher, is_lower
+from docs.making.by_decisions import against_attention, amount, is_higher, is_lower
 from seqloom.report.stored import read_rows
 from seqloom.training.settings import resolve
 from seqloom_studies.board import lineup
@@ -23,7 +23,7 @@ Times: TypeAlias = Mapping[str, tuple[float, float, float]]
 
 def step_on_cpu(six: Short) -> Advice | None:
     """The shortest step of attention and of the models that no decision found worse; None where nothing was raced."""
-    decided = decisions(six)
+    decided = six.verdict_by_model
     names = {six.protocol.models[0], *(name for name, verdict in decided.items() if not is_higher(verdict))}
     times = {
         row.contender: (1e3 * row.step, 1e3 * row.step_quartiles[0], 1e3 * row.step_quartiles[1])
@@ -66,6 +66,22 @@ def step_on_gpu(results: Path) -> Advice | None:
     return Advice(need, best, evidence, "bits per byte and memory (above); no other mixer was in this race")
 
 
+def gpu_steps(results: Path) -> str:
+    """A sentence with the newest raced steps on a GPU, with their sizes; "" where there are none."""
+    races = read_rows(results / STEPS)
+    if not races:
+        return ""
+    sizes = dict(change.split("=") for change in races[-1]["sizes"])
+    times = races[-1]["ms_median_quartiles"]
+    steps = ", ".join(f"{times[model][0]:.0f} ms with {title}" for model, title in GPU_NAMES.items() if model in times)
+    gpu = "H100" if "H100" in races[-1]["machine"] else "GPU"
+    size = (
+        f"dim {sizes['model.dim']}, depth {sizes['model.depth']}, context {int(sizes['model.context']):,}, "
+        f"batch {sizes['training.batch']}, {sizes['training.precision']}"
+    )
+    return f"On an {gpu} at {size} a training step takes {steps}."
+
+
 def shortest(times: Times) -> str | None:
     """The model whose upper quartile is below the lower quartiles of all others; None where there is none."""
     best = min(times, key=lambda name: times[name][0])
@@ -102,4 +118,4 @@ def _as_short(six: Short, times: tuple[float, float, float], names: set[str]) ->
         for row in six.times
         if row.step is not None and row.contender not in names and 1e3 * row.step <= times[2]
     ]
-    return [f"as short, but in no decision: {', '.join(others)}"] if others else []
+    return [f"as short or shorter, but not tested: {', '.join(others)}"] if others else []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from docs.making.by_decisions import best_supported, long_texts, memory, quality
 from docs.making.by_probes import SOLVED, recall, tracking
-from docs.making.by_races import STEPS, step_on_cpu, step_on_gpu
+from docs.making.by_races import STEPS, gpu_steps, step_on_cpu, step_on_gpu
 from docs.making.results import RESULTS
 from docs.making.template import render
 from seqloom.core.statistics import LEVEL
@@ -38,6 +38,7 @@ def page(results: Path = RESULTS) -> str | None:
     return render(
         "choose",
         first_choice=six.first_choice or "No mixer is a good first choice by a significant difference.",
+        gpu=gpu_steps(results),
         head=HEAD,
         lines=[line.cells for line in advice if line is not None],
         level=f"{LEVEL:g}",

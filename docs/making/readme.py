@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 from docs.making import picture
-from docs.making.by_races import GPU_NAMES
-from docs.making.results import RESULTS, rows
+from docs.making.by_races import gpu_steps
+from docs.making.results import RESULTS
 from docs.making.template import render
 from seqloom.core.table import markdown
 from seqloom.training.settings import resolve
@@ -60,11 +60,12 @@ def values() -> dict[str, str] | None:
         "parameters": f"{row.parameters / 1e6:.2f}",
         "trained": f"{row.batches * tokens / 1e6:.1f}",
         "machine": next((time.machine for time in six.times if time.step is not None), "not timed"),
+        "untested": six.models_without_test,
         "verdicts": "".join(f"\n  - {verdict}" for verdict in six.verdicts) or " not decided yet",
         "authors": f"{len({author for run in attention.rows.values() for author in run.authors.get('test', ())})}",
         "long_memory": six.long_memory,
         **_recall(),
-        "gpu": _gpu(),
+        "gpu": gpu_steps(RESULTS),
     }
 
 
@@ -88,19 +89,3 @@ def _recall() -> dict[str, str]:
         "recall_dim": f"{DIM}",
         "recall_depth": f"{recalled.DEPTH}",
     }
-
-
-def _gpu() -> str:
-    """A sentence with the newest raced steps on a GPU, with their sizes; "" where there are none."""
-    races = rows("board_gpu_steps")
-    if not races:
-        return ""
-    sizes = dict(change.split("=") for change in races[-1]["sizes"])
-    times = races[-1]["ms_median_quartiles"]
-    steps = ", ".join(f"{times[model][0]:.0f} ms with {title}" for model, title in GPU_NAMES.items() if model in times)
-    gpu = "H100" if "H100" in races[-1]["machine"] else "GPU"
-    size = (
-        f"dim {sizes['model.dim']}, depth {sizes['model.depth']}, context {int(sizes['model.context']):,}, "
-        f"batch {sizes['training.batch']}, {sizes['training.precision']}"
-    )
-    return f"On an {gpu} at {size} a training step takes {steps}."

@@ -10,9 +10,12 @@ from seqloom.tour import content
 from seqloom.tour.page import Pairs
 
 WHAT = {
-    "attention": ("the tokens, by comparison", "grows with the text"),
-    "the HE Extractor": ("training: one weight per distance", "grows up to its context"),
-    "gated_delta": ("the tokens, by what they erase and write", "of one size"),
+    "attention": ("the tokens, by comparison", "grows up to the context: a key and a value per token"),
+    "the HE Extractor": (
+        "training: one weight per distance and channel",
+        "grows up to the context: an input per token",
+    ),
+    "gated_delta": ("the tokens, by what they erase and write", "of one size, however long the text"),
 }
 """what decides the weights, and the memory, by the model's name"""
 PAGE = Path(__file__).parents[1] / "ten_minutes.md"

@@ -84,7 +84,7 @@ def test_a_model_of_no_decision_is_named_where_the_choice_loses(tmp_path: Path) 
     write(tmp_path, "board.jsonl", ("rwkv7", "attention-window", *BETTER[:3], "attention"))
     take, _, loses = lines(tmp_path)["quality at equal size"]
     assert take == "**`gated_delta`**"
-    assert loses.startswith("lower, but in no decision: `rwkv7` 2.001 (3 runs)")
+    assert loses.startswith("lower, but not tested: `rwkv7` 2.001 (3 runs)")
 
 
 def test_the_shortest_step_is_of_a_model_that_is_not_worse(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_the_shortest_step_is_of_a_model_that_is_not_worse(tmp_path: Path) -> No
     take, because, loses = lines(tmp_path)["the shortest training step on a CPU"]
     assert take == "**the HE Extractor**"
     assert because.startswith("300 ms (quartiles 297 and 303), 500 with attention, 600 with `gated_delta`; one race")
-    assert "as short, but in no decision: `rwkv7` 100 ms" in loses
+    assert "as short or shorter, but not tested: `rwkv7` 100 ms" in loses
     store(tmp_path, "board_times.jsonl", steps(attention=0.5, he=0.499))
     assert lines(tmp_path)["the shortest training step on a CPU"][0] == UNCLEAR
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import final
 
 from seqloom.core.table import format_size
+from seqloom.core.verdict import Verdict
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, round_number
 from seqloom.report.charts.style import styles
 from seqloom.report.tradeoffs import pareto
@@ -80,13 +81,30 @@ class Short:
     @property
     def verdicts(self) -> list[str]:
         """The differences to attention that were to be decided, each with its verdict."""
-        lineup = self.books.lineup
         lines = []
-        for answer in self.books.answers:
-            if answer.question.second == lineup.host and answer.verdict is not None and not answer.awaited:
-                difference = answer.verdict.difference.estimate.signed_text
-                lines.append(f"{self.prose(answer.question.first)} {difference}, {answer.verdict.words}")
+        for model, verdict in self.verdict_by_model.items():
+            bits = (
+                ""
+                if model in self.protocol.models
+                else f" ({self.standing(model).estimate.mean:.3f}, not in the table)"
+            )
+            lines.append(f"{self.prose(model)}{bits} {verdict.difference.estimate.signed_text}, {verdict.words}")
         return lines
+
+    @property
+    def models_without_test(self) -> str:
+        """The models of the table whose difference to attention was not to be decided."""
+        names = [self.prose(model) for model in self.protocol.models[1:] if model not in self.verdict_by_model]
+        return " or ".join(names) or "another model"
+
+    @property
+    def verdict_by_model(self) -> dict[str, Verdict]:
+        """The verdict on each model that was to be decided against attention."""
+        return {
+            answer.question.first: answer.verdict
+            for answer in self.books.answers
+            if answer.question.second == self.books.lineup.host and answer.verdict is not None and not answer.awaited
+        }
 
     def prose(self, model: str) -> str:
         """A model's name in prose."""
