@@ -53,10 +53,14 @@ def test_equal_pictures_have_one_identity(tmp_path: Path) -> None:
         for number in range(2):
             Image.new("L", (4, 4), 9 * number + ord(name)).save(tmp_path / name / f"{number}.png")
     before = identity_of(f"images:{tmp_path}")
+    values = read_patches(f"images:{tmp_path}", 2, 0.3, 0).train.values.max()
     assert before == identity_of(f"images:{tmp_path}/")
     Image.new("L", (4, 4), 200).save(tmp_path / "a" / "0.png")
     assert identity_of(f"images:{tmp_path}") != before
-    assert read_patches(f"images:{tmp_path}", 2, 0.3, 0).names == ("a", "b")
+    again = read_patches(f"images:{tmp_path}", 2, 0.3, 0)
+    assert again.names == ("a", "b")
+    assert max(again.train.values.max(), again.held_out.values.max()) == 200 > values, "files are read again"
+    assert read_patches(SOURCE, 4, 0.2, 0) is read_patches(SOURCE, 4, 0.2, 0), "drawn pictures are not"
 
 
 @pytest.mark.parametrize(

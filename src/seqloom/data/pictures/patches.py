@@ -10,6 +10,7 @@ Source: Dosovitskiy et al., ViT, arXiv:2010.11929, section 3.1; Tolstikhin et al
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias, final
 
 import numpy as np
@@ -57,6 +58,13 @@ def read_patches(source: str, patch: int, held_out: float, seed: int) -> PatchCo
     """
     pictures = _require_pictures(source)
     require_patch(patch, _shape_of(pictures))
+    split = _split_patches if pictures.folder is None else _split_patches.__wrapped__
+    return split(pictures, patch, held_out, seed)
+
+
+@lru_cache(maxsize=2)  # a study reads the same drawn pictures for each of its models
+def _split_patches(pictures: Pictures, patch: int, held_out: float, seed: int) -> PatchCorpus:
+    source = pictures.name
     train, held_out_examples, names = split_examples(source, "given", 0, held_out, seed, "text")
     train_patches, held_out_patches = (
         _patches_of(examples, pictures, patch, names) for examples in (train, held_out_examples)
