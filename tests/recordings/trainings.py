@@ -53,6 +53,7 @@ OWN = {
     "compressive/small": (*SIZES, "model.mixer.memory=4", "model.mixer.compressed=3", "model.mixer.rate=2"),
     "decision/cartpole": EPISODES,
     "pictures/classifier": ("data.source=images:shapes:8:60", "model.dim=16", "model.context=80", "model.ffn=20"),
+    "pictures/digits": ("data.source=images:shapes:8:60", "model.dim=16", "model.context=80", "model.ffn=20"),
     "pictures/doubling": ("data.source=pairs:pictures-doubling:30", "model.dim=16", "model.ffn=20"),
     "pictures/patches": ("data.source=images:shapes:8:60", "model.dim=16", "model.ffn=20"),
     "pictures/small": ("data.source=images:shapes:8:60", "model.dim=16", "model.context=65", "model.ffn=20"),
