@@ -65,7 +65,7 @@ def losses(run, text):
             loss, _ = each.loss_with_extras(window[:, :-1], window[:, 1:])
             total += loss.item()
         found[name] = total / count
-    return {"run": str(run), "text": str(text), "tokens": count * context, "loss": found}
+    return {"run": str(run), "text": Path(text).name, "tokens": count * context, "loss": found}
 
 
 def main():
