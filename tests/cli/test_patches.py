@@ -63,6 +63,7 @@ def test_a_run_in_two_parts_is_one_run(seqloom: Seqloom, tmp_path: Path) -> None
 
 def test_each_picture_is_read_once_an_epoch() -> None:
     run = resolve("pictures/patches", ["model.patch=8"], "images:digits:8:40")
+    assert run.model.vocab == 1, "a price before the pictures are read has no vocabulary"
     objective = PatchesConfig().build(run.model, run.data, 19, None)
     for epoch in (0, 1):
         steps = [objective.batch(5, 2 * epoch + step, torch.nn.Identity()) for step in (0, 1)]

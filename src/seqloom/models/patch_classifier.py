@@ -66,7 +66,7 @@ class PatchClassifierConfig(BidirectionalConfig):
     def with_pictures(self, corpus: "PatchCorpus") -> "PatchClassifierConfig":
         """The settings with what follows from the pictures."""
         patches = corpus.train.values.shape[1]
-        update = {"vocab": 1, "context": patches, "shape": corpus.shape, "labels": corpus.names}
+        update = {"context": patches, "shape": corpus.shape, "labels": corpus.names}
         return self.model_copy(update=update)
 
     @override

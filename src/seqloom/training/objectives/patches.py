@@ -46,6 +46,11 @@ class PatchesConfig(ObjectiveConfig):
         return "patches have", (*WINDOWS, "labels", "passage", "tokenizer", "column")
 
     @override
+    def size_model(self, model: ModelConfig) -> ModelConfig:
+        """It has no tokens, and one embedding."""
+        return model.model_copy(update={"vocab": 1})
+
+    @override
     def prepare(self, run: "RunConfig") -> Prepared:
         """The settings with what follows from the pictures: their size and their labels.
 
