@@ -10,8 +10,8 @@ from pathlib import Path
 from setuptools import setup
 
 ROOT = Path(__file__).parent
-LINK = re.compile(r"(?P<picture>!?)(?P<label>\[[^\]]*\])\((?P<path>(?![a-z]+:|#)[^)\s]+)\)")
-"""a link or a picture of Markdown whose target is a file of the repository"""
+LINK = re.compile(r"(?P<picture>!?)(?P<label>\[[^\]]*\])\((?P<path>(?![a-z]+:)[^)\s]+)\)")
+"""a link or a picture of Markdown whose target is in the repository: a file, or a heading of README"""
 
 
 def published(readme: str, project: dict) -> str:
@@ -22,7 +22,8 @@ def published(readme: str, project: dict) -> str:
 
     def absolute(link: re.Match) -> str:
         view = "raw" if link["picture"] else "blob"
-        return f"{link['picture']}{link['label']}({repository}/{view}/v{project['version']}/{link['path']})"
+        path = f"README.md{link['path']}" if link["path"].startswith("#") else link["path"]
+        return f"{link['picture']}{link['label']}({repository}/{view}/v{project['version']}/{path})"
 
     return LINK.sub(absolute, readme)
 
