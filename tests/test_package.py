@@ -90,7 +90,8 @@ def test_links_of_readme_are_absolute_once_there_is_an_address(setup_file: Any) 
     text = "[a](docs/a.md#b) ![c](d.svg) [e](https://f.org) [g](#h) [`i`](j.md)"
     project = {"version": "1.2.3", "urls": {"Repository": f"{ADDRESS}/"}}
     assert setup_file.published(text, project) == (
-        f"[a]({ADDRESS}/blob/v1.2.3/docs/a.md#b) ![c]({ADDRESS}/raw/v1.2.3/d.svg) [e](https://f.org) [g](#h)"
+        f"[a]({ADDRESS}/blob/v1.2.3/docs/a.md#b) ![c]({ADDRESS}/raw/v1.2.3/d.svg) [e](https://f.org)"
+        f" [g]({ADDRESS}/blob/v1.2.3/README.md#h)"
         f" [`i`]({ADDRESS}/blob/v1.2.3/j.md)"
     )
     for urls in ({}, {"urls": {"Paper": "https://example.org"}}):
