@@ -12,6 +12,7 @@ from seqloom.core.model import Model
 from seqloom.core.row_draws import Piece, read_piece
 from seqloom.mixers import kinds
 from seqloom.models.dropout import Dropout, share_rows
+from seqloom.ops import backends
 from seqloom.training.pieces import InPieces
 from seqloom.training.settings import resolve
 from tests.training.running import rows, tiny
@@ -52,6 +53,12 @@ def test_the_same_gradients_for_every_constant_state(kind: str) -> None:
         assert in_pieces.keys() == plain.keys()
         for name, gradient in plain.items():
             torch.testing.assert_close(in_pieces[name], gradient, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", ["sequential", "doubling"])
+def test_the_same_gradients_without_native_code(backend: str) -> None:
+    with backends.use(selective_scan=backend):
+        test_the_same_gradients_for_every_constant_state("s6")
 
 
 def test_learned_positions() -> None:
@@ -117,6 +124,7 @@ def test_a_run_keeps_its_identity() -> None:
 MEMORY = """
 import resource, sys
 import torch, seqloom
+from seqloom.ops import backends
 from seqloom.training.pieces import InPieces
 model = seqloom.decoder("gated_delta", vocab=512, dim=64, depth=2, context=65536, position="none", dropout=0.0)
 ids = torch.zeros(1, 65537, dtype=torch.int64)

@@ -66,7 +66,8 @@ class _Scan(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor, dnew_state: Tensor) -> tuple[Tensor | None, ...]:
-        arguments, states, walk = ctx.saved_tensors[:5], ctx.saved_tensors[5:], ctx.walk
+        saved = ctx.saved_tensors  # read once: a checkpoint recomputes them for one reading
+        arguments, states, walk = saved[:5], saved[5:], ctx.walk
         if torch.is_grad_enabled():  # saved states have no history, so for second derivatives they are recomputed
             walk = doubling
             states = _onward(walk, arguments, states[0])[1][:-1]
