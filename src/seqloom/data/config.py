@@ -30,7 +30,7 @@ class DataConfig(Config):
         "datasets' save_to_disk (texts and JSON lines also as .gz, .xz, .zst), gutenberg-children, "
         "stories[:COUNT[:SEED]], images:KIND[:SIZE[:COUNT[:SEED]]] (digits, shapes, textures, colors, pathfinder) or "
         "images:./FOLDER of PNG files, or markov:STATES:ORDER:SEED[:variable] or hmm:STATES:SYMBOLS:SEED, whose "
-        "letters are the tokens; for training.objective.kind=labels also listops[:COUNT[:SEED[:DEPTH]]]; "
+        "letters are the tokens; for training.objective.kind=labels also listops[:COUNT[:SEED[:DEPTH[:LENGTH]]]]; "
         "for training.objective.kind=pairs a .tsv file (source, tab, target) or "
         "pairs:NAME[:COUNT[:SEED]], e.g. pairs:dates; for training.objective.kind=actions "
         "episodes:ENV:POLICY[:COUNT[:SEED]], e.g. episodes:CartPole-v1:mixed; for "

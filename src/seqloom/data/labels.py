@@ -3,7 +3,7 @@
     given    label <TAB> text [<TAB> second text]                  a line of a .tsv file
              {"label": …, "text": …, "text_2": …}                  a line of a .jsonl file
              images:…                                              pictures, by what is on them (`pictures`)
-             listops[:COUNT[:SEED[:DEPTH]]]                        nested operations on lists (`list_operations`)
+             listops[:COUNT[:SEED[:DEPTH[:LENGTH]]]]               nested operations on lists (`list_operations`)
     book     which document a passage is from
     later    which of two passages of a document comes later: "first" or "second"
     same     whether two passages are from one document: "same" or "different"
