@@ -56,6 +56,7 @@ OWN = {
     "pictures/digits": ("data.source=images:shapes:8:60", "model.dim=16", "model.context=80", "model.ffn=20"),
     "pictures/doubling": ("data.source=pairs:pictures-doubling:30", "model.dim=16", "model.ffn=20"),
     "pictures/patches": ("data.source=images:shapes:8:60", "model.dim=16", "model.ffn=20"),
+    "pictures/pathfinder": ("data.source=images:shapes:8:60", "model.dim=16", "model.context=80", "model.ffn=20"),
     "pictures/small": ("data.source=images:shapes:8:60", "model.dim=16", "model.context=65", "model.ffn=20"),
     "regressor/small": ("data.source=numbers:linear:2", "model.dim=16", "model.ffn=20"),
     "decision/maze": ("data.source=TMaze-10", "model.dim=16", "model.ffn=20"),
