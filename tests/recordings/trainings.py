@@ -52,6 +52,7 @@ OWN = {
     "classifier/textcnn": ("model.dim=16", "model.maps=4", "model.context=40", "data.labels=book", "data.passage=20"),
     "compressive/small": (*SIZES, "model.mixer.memory=4", "model.mixer.compressed=3", "model.mixer.rate=2"),
     "decision/cartpole": EPISODES,
+    "classifier/listops": ("data.source=listops:60:0:2", "model.dim=16", "model.ffn=20"),
     "pictures/classifier": ("data.source=images:shapes:8:60", "model.dim=16", "model.context=80", "model.ffn=20"),
     "pictures/digits": ("data.source=images:shapes:8:60", "model.dim=16", "model.context=80", "model.ffn=20"),
     "pictures/doubling": ("data.source=pairs:pictures-doubling:30", "model.dim=16", "model.ffn=20"),
