@@ -188,6 +188,7 @@ def test_every_layer_asks() -> None:
         "models/switched.py": {"train"},  # mixers beside those of a model, which never learn
         "training/objectives/labels.py": {"train"},  # a text's part
         "training/objectives/text.py": {"train"},  # a text's part
+        "training/objectives/patches.py": {"train"},  # the part of the pictures
         "depth/store.py": {"eval"},  # a classifier that was just built
         "retrieval/lookup.py": {"eval"},  # the frozen model of SPALM
         "retrieval/search.py": {"train"},  # an index of faiss
