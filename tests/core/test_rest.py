@@ -185,6 +185,7 @@ def test_every_layer_asks() -> None:
         "models/foreign/load.py": {"eval"},  # a model that was just read
         "models/swap.py": {"training", "train"},  # a model that was just built has the mode of the first
         "models/int8.py": {"eval"},  # a copy for inference
+        "models/patch_classifier.py": {"train"},  # the part of the pictures
         "models/switched.py": {"train"},  # mixers beside those of a model, which never learn
         "training/objectives/labels.py": {"train"},  # a text's part
         "training/objectives/text.py": {"train"},  # a text's part
