@@ -140,6 +140,8 @@ def _word(word: str) -> tuple[Sort, str]:
 
 
 def _letter(sign: str) -> str:
+    if len(sign) > 1 and sign[1] not in ACCENTS:
+        raise ValueError(f"no TeX for {sign!r}")
     return rf"{ACCENTS[sign[1]]}{{{sign[0]}}}" if len(sign) > 1 else sign
 
 
@@ -170,7 +172,9 @@ def _root(text: str, at: int) -> tuple[Sort, str, int]:
     if text[at : at + 1] == "(":
         end = _closing(text, at)
         return "operand", rf"\sqrt{{{tex(text[at + 1 : end - 1])}}}", end
-    under = next(_pieces(text[at:]))
+    under = next(_pieces(text[at:]), None)
+    if under is None:
+        raise ValueError(f"a root of nothing in {text!r}")
     return "operand", rf"\sqrt{{{under.tex}}}", at + len(under.text)
 
 

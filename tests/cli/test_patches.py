@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from seqloom.core.model_config import ModelConfig
+from seqloom.face import load
 from seqloom.runs.metrics import read
 from seqloom.training.objectives.patches import PatchesConfig
 from seqloom.training.settings import resolve
@@ -43,6 +44,21 @@ def test_shapes_are_learned_and_scored(seqloom: Seqloom, tmp_path: Path) -> None
         assert wrong.code == 2
         assert says in wrong.err
         assert wrong.err.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_price_is_of_the_pictures(seqloom: Seqloom, tmp_path: Path) -> None:
+    words = ["--data", "images:colors:16:100", "--set", "training.batches=1", *SMALL]
+    plan = seqloom("train", "pictures/patches", *words, "--plan")
+    seqloom("train", "pictures/patches", *words, "--out", str(tmp_path / "run"))
+    config = json.loads((tmp_path / "run/config.json").read_text())["model"]
+    assert config["shape"] == [16, 16, 3]
+    parameters = sum(parameter.numel() for parameter in load(tmp_path / "run").parameters())
+    assert f"{parameters:,}" in plan.out
+    for command in (["export", "pt2"], ["export", "onnx"]):
+        refused = seqloom(*command, str(tmp_path / "run"), str(tmp_path / f"x.{command[1]}"))
+        assert refused.code == 2
+        assert "patch_classifier is not exported" in refused.err
 
 
 @pytest.mark.slow
@@ -89,6 +105,10 @@ def test_settings_and_files_that_do_not_fit(seqloom: Seqloom, tmp_path: Path) ->
         (["--data", "stories"], "patches are of pictures"),
         (["--data", "images:digits:8:40", "--set", "model.mixer={kind: linformer, k: 9}"], "9 landmarks of 4 tokens"),
         (["--data", "images:digits", "--set", "data.tokenizer=bytes"], "patches have no use for data.tokenizer"),
+        (["--data", "images:digits", "--set", "data.vocab=300"], "patches have no use for data.vocab"),
+        (["--data", "images:digits:8:40", "--set", "model.context=64"], "model.context follows from the pictures"),
+        (["--data", "images:digits:8:40", "--set", "model.labels=[x, y]"], "model.labels follows from the pictures"),
+        (["--plan", "--data", "images:nothing"], "images"),
         (["--data", "images:digits", "--set", "training.objective.kind=labels"], "training.objective.kind=patches"),
         (["--data", "images:digits", "--set", "model.kind=classifier"], "unknown setting 'model.patch'"),
         (["--data", f"images:{tmp_path}/ok"], "2.png is no readable PNG file"),

@@ -37,6 +37,7 @@ def test_the_first_characters(picture: Any) -> None:
 
 def test_a_text_that_a_model_wrote_badly() -> None:
     assert decode_picture("⠁x⠃", 2, 2, 1).reshape(-1).tolist() == [1, 0, 3, 0]
+    assert decode_picture("\ufffd⠁", 1, 2, 1).reshape(-1).tolist() == [0, 1]
     assert decode_picture("⠁" * 99, 2, 2, 1).tolist() == [[[1], [1]], [[1], [1]]]
 
 

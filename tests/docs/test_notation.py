@@ -83,6 +83,8 @@ def test_a_line_is_read(line: str, expected: str) -> None:
         ("y = √(x", "an open bracket"),
         ("y_{t", "an open bracket"),
         ("y_ = x", "no index after"),
+        ("y = √", "a root of nothing"),
+        ("é = 3", "no TeX for"),
     ],
 )
 def test_what_has_no_translation_is_named(line: str, reason: str) -> None:

@@ -9,6 +9,7 @@ import torch
 
 import seqloom
 from seqloom.cli import command
+from seqloom.models.classifier import ClassifierConfig
 from seqloom.models.swap import swap
 from tests.mixers.own_layers import Convolution
 
@@ -106,6 +107,9 @@ def test_what_cannot_be_replaced_is_named() -> None:
         seqloom.swap(seqloom.swap(model, {0: "he"}), {0: "gated_delta"})
     with pytest.raises(ValueError, match="bidirectional"):
         seqloom.swap(model, {0: {"kind": "fnet"}})
+    classifier = ClassifierConfig(vocab=7, context=8, dim=8, depth=1, mixer=({"kind": "attention"},)).build()
+    with pytest.raises(ValueError, match="kind classifier is bidirectional: only causal attention is replaced"):
+        seqloom.swap(classifier, {0: "fnet"})
 
 
 def test_swap_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,8 @@ from seqloom.cli import command
 from seqloom.data.pictures import FRAME, Pictures, decode_picture, encode_picture, read_pictures
 from seqloom.play.drawing import MISSING, PictureColumn, column_of, draws_pictures, paint_text
 from seqloom.play.writing import Writing
+from seqloom.training.settings import resolve
+from seqloom.training.train import train
 from tests.play.conftest import Served, save_pictures
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
@@ -123,3 +125,10 @@ def test_a_run_without_checkpoints_is_of_text(served: Served, tmp_path: Path) ->
     for folder in (tmp_path, served.runs / "gru", served.runs / "damaged"):
         assert not draws_pictures(folder)
         assert column_of("a", folder, asked).asked is asked
+
+
+@pytest.mark.slow
+def test_a_classifier_of_pictures_draws_none(tmp_path: Path) -> None:
+    changes = ["training.batches=1", "training.batch=4", "model.dim=16", "training.evaluate_every=0"]
+    train(resolve("pictures/classifier", changes, "images:digits:16:40"), tmp_path, say=lambda line: None)
+    assert not draws_pictures(tmp_path)

@@ -71,7 +71,7 @@ def onnx(
     int8: Int8 = False,
     step: Step = None,
 ) -> None:
-    """Writes whole texts as FILE.onnx, a state as FILE.start.onnx and a token as FILE.step.onnx; needs 'seqloom[onnx]'.
+    """Writes texts as FILE.onnx, a state as FILE.start.onnx and a token as FILE.step.onnx; needs 'seqloom\\[onnx]'.
 
     onnxruntime alone runs them (docs/hf.md).
     """

@@ -64,10 +64,12 @@ class PatchClassifierConfig(BidirectionalConfig):
         return self.patch * self.patch * self.shape[2]
 
     def with_pictures(self, corpus: "PatchCorpus") -> "PatchClassifierConfig":
-        """The settings with what follows from the pictures."""
-        patches = corpus.train.values.shape[1]
-        update = {"context": patches, "shape": corpus.shape, "labels": corpus.names}
-        return self.model_copy(update=update)
+        """The settings with what follows from the pictures. ValueError where one was given that does not."""
+        found = {"context": corpus.train.values.shape[1], "shape": corpus.shape, "labels": corpus.names}
+        for name in sorted(found.keys() & self.model_fields_set):
+            if getattr(self, name) != found[name]:
+                raise ValueError(f"model.{name} follows from the pictures, where it is {found[name]}: leave it out")
+        return self.model_copy(update=found)
 
     @override
     def build(self, layers: int | None = None) -> "PatchClassifier":

@@ -13,7 +13,7 @@ from typing import Any, final
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.model import Model
 from seqloom.mixers.attention.attention import Attention, AttentionConfig
-from seqloom.models.config import TransformerConfig
+from seqloom.models.config import BidirectionalConfig, TransformerConfig
 from seqloom.models.take_over import Given, Init, Projections, repeat_heads, replacement, take_over
 
 
@@ -59,6 +59,8 @@ def swapped_settings(config: TransformerConfig, layers: Mapping[int, Given]) -> 
     """The settings of the model with these mixers; nothing is built. ValueError as `swap` has it."""
     if not layers:
         raise ValueError("no layer is named whose attention is to be replaced")
+    if isinstance(config, BidirectionalConfig):
+        raise ValueError(f"a model of kind {config.kind} is bidirectional: only causal attention is replaced")
     mixers: list[MixerConfig] = list(config.mixers)
     for number, given in layers.items():
         if not 0 <= number < config.depth:

@@ -7,7 +7,7 @@ A picture is sent again whenever as many numbers have come as a row of it has. P
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from typing_extensions import override
 
@@ -23,6 +23,8 @@ from seqloom.runs.steps import newest_first
 
 MISSING = (70, 90, 140)
 """red, green and blue of a pixel that has not come yet"""
+WRITING = ("next_token", "exits")
+"""the objectives of models that write; the first is that of a run that states none"""
 
 
 @final
@@ -73,17 +75,17 @@ def column_of(name: str, folder: Path, asked: Writing) -> Column:
 
 
 def draws_pictures(folder: Path) -> bool:
-    """Whether a run was trained on pictures."""
+    """Whether a run was trained to write pictures, pixel after pixel."""
     return _source_of(folder).startswith(f"{PREFIX}:")
 
 
 def _source_of(folder: Path) -> str:
-    """What a run was trained on, as its newest checkpoint states it; empty where it does not."""
+    """The text whose next tokens a run was trained on, as its newest checkpoint states it; empty where it does not."""
     try:
         newest = next(iter(newest_first(Run(folder).checkpoints)))
-        config = describe(newest).meta.get("config")
-    except (StopIteration, OSError, ValueError):
+        config: Any = describe(newest).meta["config"]
+        source = config["data"]["source"]
+        objective = config["training"].get("objective", {"kind": WRITING[0]})["kind"]
+    except (StopIteration, LookupError, TypeError, AttributeError, OSError, ValueError):
         return ""
-    data = config.get("data") if isinstance(config, dict) else None
-    source = data.get("source") if isinstance(data, dict) else None
-    return source if isinstance(source, str) else ""
+    return source if objective in WRITING and isinstance(source, str) else ""

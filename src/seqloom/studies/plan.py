@@ -26,6 +26,7 @@ from seqloom.studies.runner import Workers, preview
 from seqloom.studies.study import Cell, RunCell, Study
 from seqloom.training.config import RunConfig
 from seqloom.training.memory import activations, keep_freed_memory, require_room, weights
+from seqloom.training.preparation import prepare_run
 
 STEPS = 3
 """timed steps of a model without rows, after one step that is not timed"""
@@ -185,6 +186,8 @@ def training(config: RunConfig) -> str:
     """The text of the price of one training (`seqloom train --plan`). ValueError where it does not fit into memory."""
     from seqloom.core.device import choose_device
 
+    if config.training.objective.sized_by_data:
+        config = prepare_run(config).config
     require_room(config.model, choose_device(config.training.device), config.training)
     part = Part("", config, 1, 0, config.training.batches, config.training.batches)
     lines = [("parameters", f"{part.parameters:,}"), ("memory", f"{format_bytes(part.memory)} at least")]

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from seqloom.studies.results import Results
 
 
+def folder_name(source: str) -> str:
+    """What a cell of a source is called in the name of its folder."""
+    return source.replace(":", "-").replace("/", "-")
+
+
 def require_distinct(study: str, grid: Mapping[str, Sequence[object]]) -> None:
     """ValueError where a list of a study's grid, by its name, is empty or has a value twice."""
     for name, values in grid.items():

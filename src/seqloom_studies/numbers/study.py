@@ -26,7 +26,7 @@ from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
 from seqloom.studies.candidate import Candidate
 from seqloom.studies.results import Results
-from seqloom.studies.study import Cell, Row, RunCell, Study, require_distinct
+from seqloom.studies.study import Cell, Row, RunCell, Study, folder_name, require_distinct
 from seqloom.training.config import RunConfig
 from seqloom.training.objectives.numbers import series_of
 from seqloom.training.preparation import identity, prepare_run
@@ -143,7 +143,10 @@ class NumbersStudy:
 
     def __post_init__(self) -> None:
         names = [mixer.name for mixer in self.mixers]
-        require_distinct("numbers", {"mixers": names, "series": self.sources, "learning rates": self.lrs})
+        require_distinct(
+            "numbers",
+            {"mixers": names, "series": [folder_name(source) for source in self.sources], "learning rates": self.lrs},
+        )
         require_count(self.seeds)
 
     @property
@@ -176,7 +179,7 @@ class NumbersStudy:
     def _cell(self, mixer: Candidate, source: str, lr: float, seed: int) -> NumbersCell:
         config = self.config(mixer, source, lr, seed)
         return NumbersCell(
-            name=f"{source.replace(':', '-').replace('/', '-')}/{mixer.name}/lr-{lr:g}-seed-{seed}",
+            name=f"{folder_name(source)}/{mixer.name}/lr-{lr:g}-seed-{seed}",
             config=config,
             identity=identity(config, None),
             allow_drift=True,

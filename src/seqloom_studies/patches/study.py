@@ -19,7 +19,7 @@ from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
 from seqloom.studies.candidate import Candidate
 from seqloom.studies.results import Results
-from seqloom.studies.study import Cell, Row, RunCell, Study, require_distinct
+from seqloom.studies.study import Cell, Row, RunCell, Study, folder_name, require_distinct
 from seqloom.training.preparation import identity, prepare_run
 from seqloom.training.settings import resolve
 
@@ -102,7 +102,13 @@ class PatchesStudy:
     changes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        require_distinct("patches", {"mixers": [mixer.name for mixer in self.mixers], "pictures": self.sources})
+        require_distinct(
+            "patches",
+            {
+                "mixers": [mixer.name for mixer in self.mixers],
+                "pictures": [folder_name(source) for source in self.sources],
+            },
+        )
         require_count(self.seeds)
 
     @property
@@ -123,7 +129,7 @@ class PatchesStudy:
         varied = [f"training.batches={self.batches}", f"training.seed={seed}"]
         config = prepare_run(resolve(PRESET, [*varied, *self.changes, *mixer.changes], source)).config
         return PatchesCell(
-            name=f"{source.replace(':', '-').replace('/', '-')}/{mixer.name}/seed-{seed}",
+            name=f"{folder_name(source)}/{mixer.name}/seed-{seed}",
             config=config,
             identity=identity(config, None),
             allow_drift=True,

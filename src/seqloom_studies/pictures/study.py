@@ -28,7 +28,7 @@ from seqloom.generation.several import generate_texts
 from seqloom.runs.layout import Run
 from seqloom.studies.candidate import Candidate
 from seqloom.studies.results import Results
-from seqloom.studies.study import Cell, Row, RunCell, Study, require_distinct
+from seqloom.studies.study import Cell, Row, RunCell, Study, folder_name, require_distinct
 from seqloom.training.config import RunConfig
 from seqloom.training.preparation import identity, with_corpus, with_text
 from seqloom.training.settings import resolve
@@ -159,7 +159,7 @@ class PicturesStudy:
     def _cell(self, mixer: Candidate, seed: int, corpus: Corpus) -> PictureCell:
         config = with_corpus(self._config(mixer, seed), corpus)
         return PictureCell(
-            name=f"{self.source.replace(':', '-').replace('/', '-')}/{mixer.name}/seed-{seed}",
+            name=f"{folder_name(self.source)}/{mixer.name}/seed-{seed}",
             config=config,
             identity=identity(config, corpus),
             allow_drift=True,

@@ -28,7 +28,8 @@ def decode_picture(text: str, height: int, width: int, channels: int, order: Ord
     numbers = np.zeros(height * width * channels, np.uint8)
     written = text.removeprefix(FRAME)[: len(numbers)]
     letters = np.frombuffer(written.encode("utf-32-le", "surrogatepass"), "<u4").astype(np.int64)
-    numbers[: len(letters)] = np.clip(letters - ZERO, 0, 255)
+    values = letters - ZERO
+    numbers[: len(letters)] = np.where((values >= 0) & (values <= 255), values, 0)
     pixels = np.zeros((height * width, channels), np.uint8)
     pixels[place_pixels(height, width, order)] = numbers.reshape(-1, channels)
     return pixels.reshape(height, width, channels)

@@ -42,6 +42,8 @@ class ObjectiveConfig(Config, ABC):
     """whether it is for models that predict a position from those before it alone, or for those that read all"""
     made_for: ClassVar[str] = ""
     """the kind of model to choose, where only models that are made for the objective learn by it"""
+    sized_by_data: ClassVar[bool] = False
+    """whether more than the vocabulary of a model follows from its data, so that a price has to read them"""
     trains_exits: ClassVar[bool] = False
     """whether every layer with an output layer of its own learns"""
     resizes: ClassVar[bool] = False

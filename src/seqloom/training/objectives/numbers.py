@@ -41,10 +41,11 @@ class NumbersConfig(ObjectiveConfig):
 
     kind: Literal["numbers"] = "numbers"
     made_for: ClassVar = "regressor"
+    sized_by_data: ClassVar = True
 
     @override
     def unused_data(self, data: DataConfig) -> tuple[str, tuple[str, ...]]:
-        return "numbers have", (*WINDOWS, "labels", "passage", "tokenizer")
+        return "numbers have", (*WINDOWS, "labels", "passage", "tokenizer", "vocab")
 
     @override
     def prepare(self, run: "RunConfig") -> Prepared:

@@ -40,10 +40,11 @@ class PatchesConfig(ObjectiveConfig):
     kind: Literal["patches"] = "patches"
     causal: ClassVar = False
     made_for: ClassVar = "patch_classifier"
+    sized_by_data: ClassVar = True
 
     @override
     def unused_data(self, data: DataConfig) -> tuple[str, tuple[str, ...]]:
-        return "patches have", (*WINDOWS, "labels", "passage", "tokenizer", "column")
+        return "patches have", (*WINDOWS, "labels", "passage", "tokenizer", "vocab", "column")
 
     @override
     def size_model(self, model: ModelConfig) -> ModelConfig:
