@@ -25,29 +25,25 @@ def recall(results: Path) -> Advice | None:
     numbers = [pairs for pairs, models in solved.items() if models]
     if not numbers:
         return Advice(need, UNCLEAR, "no model solves the probe")
-    best = solved[numbers[0]]
+    most, *fewer = numbers
+    best = solved[most]
+    widest = max(dim for _, dim in best)
+    of_width = {mixer: of for (mixer, dim), of in cells.items() if dim == widest}
     evidence = [
-        f"{numbers[0]} pairs: {cell.share:.1%} right, {count_runs(cell.seeds)}, {recalled.DEPTH} layers of dim {dim}"
+        f"{most} pairs: {cell.share:.1%} right, {count_runs(cell.seeds)}, {recalled.DEPTH} layers of dim {dim}"
         for (_, dim), cell in best.items()
     ]
-    short_of = {
-        mixer: of[numbers[0]].share
-        for (mixer, dim), of in cells.items()
-        if dim == max(dim for _, dim in best) and numbers[0] in of and of[numbers[0]].share < SOLVED
-    }
-    by_share = sorted(short_of, key=lambda mixer: -short_of[mixer])
-    if by_share:
-        names = [f"{model_name(mixer)} {short_of[mixer]:.1%}" for mixer in by_share]
-        evidence.append(f"not solved: {join_words(names)}")
-    kept = format_size(max(cell.state_bytes for cell in best.values()))
-    loses = f"it keeps {kept} of these pairs (float32)"
-    if len(numbers) > 1:
-        widest = max(dim for _, dim in best)
-        with_fewer = {model: cell for model, cell in solved[numbers[1]].items() if model not in best}
-        others = {mixer: cell for (mixer, dim), cell in with_fewer.items() if dim == widest}
-        by_size = sorted(others, key=lambda mixer: others[mixer].state_bytes)
-        names = [f"{model_name(mixer)} {format_size(others[mixer].state_bytes)}" for mixer in by_size]
-        loses += f"; for {numbers[1]} pairs less is enough: {join_words(names)}" if names else ""
+    missed = {mixer: of[most].share for mixer, of in of_width.items() if most in of and of[most].share < SOLVED}
+    if missed:
+        by_share = sorted(missed, key=lambda mixer: -missed[mixer])
+        evidence.append(f"not solved: {join_words([f'{model_name(mixer)} {missed[mixer]:.1%}' for mixer in by_share])}")
+    loses = f"it keeps {format_size(max(cell.state_bytes for cell in best.values()))} of these pairs (float32)"
+    others = {model: cell for model, cell in solved[fewer[0]].items() if model not in best} if fewer else {}
+    sizes = {mixer: cell.state_bytes for (mixer, dim), cell in others.items() if dim == widest}
+    if sizes:
+        by_size = sorted(sizes, key=lambda mixer: sizes[mixer])
+        names = join_words([f"{model_name(mixer)} {format_size(sizes[mixer])}" for mixer in by_size])
+        loses += f"; for {fewer[0]} pairs less is enough: {names}"
     take = join_words([model_name(mixer) for mixer in dict.fromkeys(mixer for mixer, _ in best)], "or")
     return Advice(need, take, "; ".join(evidence), loses)
 
