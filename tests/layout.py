@@ -105,7 +105,7 @@ ELSEWHERE = {
     "models/test_ngram": "models/counted",
     "models/test_options": "models/decoder models/embedding models/output_norm models/attention_layers",
     "models/test_reading": "models/arguments models/loop models/transformer",
-    "models/test_regressor": "models/regressor_config",
+    "models/test_regressor": "models/number_reader models/regressor_config",
     "models/test_seq2seq": "generation/translation models/cross_attention models/translator models/translator_config",
     "models/test_spalm": "core/lookup",
     "models/test_swap": "analysis/swap_plan cli/swap cli/work/swap",

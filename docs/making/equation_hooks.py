@@ -40,7 +40,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """A mixer's page with its equation as HTML, and so the formulas beside the Extractor paper."""
+    """The page of a mixer with its equation as HTML, or that of the Extractor paper with its formulas."""
     path = page.file.src_uri
     if not _files:
         return markdown

@@ -67,7 +67,7 @@ def tex(text: str, *, index: bool = False) -> str:
     return "".join(
         rf"\text{{{piece.text}}}"
         if are_words[at]
-        else (r"\ " if piece.sort == "space" and any(are_words[at - 1 : at + 2]) else _joined_tex(pieces, at))
+        else (r"\ " if piece.sort == "space" and any(are_words[at - 1 : at + 2]) else _piece_tex(pieces, at))
         for at, piece in enumerate(pieces)
     )
 
@@ -82,11 +82,11 @@ def _mathematics(pieces: list[Piece], start: int, end: int) -> Iterator[Run]:
     inner = text.strip()
     before, _, after = text.partition(inner)
     yield from [Run(before)] if before else []
-    yield Run(inner, "".join(_joined_tex(pieces, at, start, end) for at in range(start, end)).strip())
+    yield Run(inner, "".join(_piece_tex(pieces, at, start, end) for at in range(start, end)).strip())
     yield from [Run(after)] if after else []
 
 
-def _joined_tex(pieces: list[Piece], at: int, start: int = 0, end: int | None = None) -> str:
+def _piece_tex(pieces: list[Piece], at: int, start: int = 0, end: int | None = None) -> str:
     """The TeX of a piece; of a space between two factors a thin space."""
     piece = pieces[at]
     if piece.sort == "word":

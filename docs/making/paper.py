@@ -1,4 +1,4 @@
-"""docs/paper.md: the Extractor paper beside this repository: equations and their lines, claims, commands, misprints.
+"""docs/paper.md, for readers of the Extractor paper: equations with their lines of code, claims, commands, misprints.
 
 make pages         writes it
 

@@ -36,7 +36,7 @@ class Typeset:
         )
 
     def paper(self, markdown: str, path: str) -> str:
-        """The page beside the Extractor paper, with the paper's formulas as HTML."""
+        """The page on the Extractor paper, with its formulas as HTML."""
         return _SPAN.sub(
             lambda found: found[1] or self._typeset(formula, found[2], found[0], path),
             markdown,

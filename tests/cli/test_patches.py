@@ -58,7 +58,7 @@ def test_a_price_is_of_the_pictures(seqloom: Seqloom, tmp_path: Path) -> None:
     for command in (["export", "pt2"], ["export", "onnx"]):
         refused = seqloom(*command, str(tmp_path / "run"), str(tmp_path / f"x.{command[1]}"))
         assert refused.code == 2
-        assert "patch_classifier is not exported" in refused.err
+        assert "patch_classifier reads numbers, and no tokens: its graph is not exported" in refused.err
 
 
 @pytest.mark.slow

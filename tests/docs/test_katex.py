@@ -1,4 +1,4 @@
-"""KaTeX's package: only the pinned one is used, and whoever cannot have it is told why in one line."""
+"""KaTeX's package: only the pinned one is used, and one line says why where it is not to be had."""
 
 import io
 import tarfile

@@ -30,7 +30,7 @@ def read(line: str) -> str:
 
 
 def formulas() -> list[str]:
-    """The TeX of all formulas of all mixers' pages, and of the page beside the Extractor paper."""
+    """The TeX of all formulas of all mixers' pages, and of the page on the Extractor paper."""
     return [run.tex for line in [*lines(), *paper()] for run in runs(line) if run.tex]
 
 

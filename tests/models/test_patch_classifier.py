@@ -80,7 +80,7 @@ def test_its_price_counts_its_parameters() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda model, ids, values: model(ids), "reads numbers of pixels: give values"),
+        (lambda model, ids, values: model(ids), "reads numbers: give values"),
         (lambda model, ids, values: model(ids, None, values[..., :1]), "values are numbers of shape"),
         (lambda model, ids, values: model(ids, None, values.to(torch.uint8)), "values are numbers of shape"),
         (lambda model, ids, values: model.exits(ids), "leave layers out"),

@@ -79,7 +79,7 @@ def picture_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def drawing(served: Served, picture_run: Path) -> Iterator[str]:
-    """The name of a model of pictures, which is served beside the others."""
+    """The name of a model of pictures, which is served with the others."""
     served.engine.library._folders[picture_run.name] = picture_run
     yield picture_run.name
     del served.engine.library._folders[picture_run.name]

@@ -36,7 +36,7 @@ def test_the_longest_maze_at_the_end_is_what_counts() -> None:
     assert maze.answer(rows) == [
         "Right turns 30 steps after the cue: gtrxl 95%, lstm 56%; without memory 50%.", "Means of up to 2 seeds.",
     ]  # fmt: skip
-    assert maze.answer(rows[:-1])[1] == "One run each, which decides nothing."
+    assert maze.answer(rows[:-1])[1] == "One run each: no difference can be called significant."
 
 
 def test_the_page_begins_with_the_answer() -> None:

@@ -25,6 +25,7 @@ from torch.export import export as trace
 from seqloom.core.arguments import count
 from seqloom.core.model import Model, require_model
 from seqloom.core.state import ModelState, fill_state, flat
+from seqloom.models.number_reader import NumberReader
 
 Flat: TypeAlias = dict[str, Tensor]
 """a state by paths"""
@@ -140,6 +141,8 @@ def _require_plain(model: Model) -> None:
         raise ValueError("the model is in training mode: call model.eval() before it is traced")
     if model.traits.translates or model.config.objective == "pairs":
         raise ValueError(f"a model of kind {model.config.kind} reads a source and a target: its graph is not exported")
+    if isinstance(model, NumberReader):
+        raise ValueError(f"a model of kind {model.config.kind} reads numbers, and no tokens: its graph is not exported")
     if model.config.looks_up:
         raise ValueError(f"a model of kind {model.config.kind} looks up in a store, which no graph can")
 

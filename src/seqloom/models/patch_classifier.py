@@ -9,24 +9,21 @@ Source: Dosovitskiy et al., ViT, arXiv:2010.11929, Eq. 1 to 4. What differs: the
 (Tolstikhin et al., arXiv:2105.01601, section 2), in place of a class token.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NoReturn, final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final
 
-import torch
 from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 from typing_extensions import override
 
-from seqloom.core.arguments import count, describe_value
+from seqloom.core.arguments import count
 from seqloom.core.cost import Cost, Per, linear
 from seqloom.core.extras import Extras
-from seqloom.core.model import ModelTraits
-from seqloom.core.shapes import Ids, Keep, Stream
-from seqloom.layers.linear import Linear
+from seqloom.core.shapes import Ids, Keep
 from seqloom.models.classifier import label_cost, mean_of_kept
 from seqloom.models.config import BidirectionalConfig
 from seqloom.models.cost import layers_cost
-from seqloom.models.transformer import Transformer
+from seqloom.models.number_reader import NumberReader
 
 if TYPE_CHECKING:
     from seqloom.data.pictures.patches import PatchCorpus
@@ -77,22 +74,13 @@ class PatchClassifierConfig(BidirectionalConfig):
 
 
 @final
-class PatchClassifier(Transformer):
-    """Gives each picture the logits of its label. The ids are all 0, and say how many patches there are."""
+class PatchClassifier(NumberReader):
+    """Gives each picture the logits of its label."""
 
     config: PatchClassifierConfig
 
     def __init__(self, config: PatchClassifierConfig, layers: int | None = None) -> None:
-        super().__init__(config, layers)
-        self.of_values = Linear(config.inputs, config.dim, bias=False)
-        if not self.token.weight.is_meta:
-            self.reset()
-
-    @property
-    @override
-    def traits(self) -> ModelTraits:
-        """It neither generates nor streams."""
-        return ModelTraits(False, False, self.longest)
+        super().__init__(config, config.inputs, layers)
 
     @override
     def forward(
@@ -105,29 +93,13 @@ class PatchClassifier(Transformer):
         self, ids: Ids, keep: Keep | None = None, values: Float[Tensor, "B T V"] | None = None
     ) -> tuple[Float[Tensor, "B L"], Extras]:
         """`forward`, and the layers' auxiliary losses and statistics. ValueError for other values, or none."""
-        x, extras = self.features_with_extras(ids, keep, self._read_values(ids, keep, values))
+        x, extras = self.features_with_extras(ids, keep, self.embed_values(ids, keep, values))
         return self.head(mean_of_kept(self.norm(x), keep)), extras
 
-    def _read_values(self, ids: Tensor, keep: Tensor | None, values: Tensor | None) -> Stream:
-        """W (v / 127.5 - 1) (B, T, D); 0 at dropped patches."""
-        if values is None:
-            raise ValueError("a model of kind patch_classifier reads numbers of pixels: give values")
-        shape = (*ids.shape, self.config.inputs)
-        if not isinstance(values, Tensor) or not values.is_floating_point() or values.shape != shape:
-            raise ValueError(f"values are numbers of shape {shape}, not {describe_value(values)}")
-        scaled = values / HALF - 1
-        if keep is not None:
-            scaled = torch.where(keep[..., None], scaled, 0.0)
-        x: Tensor = self.of_values(scaled.to(self.dtype))
-        return x
-
     @override
-    def exits(self, ids: Ids, keep: Keep | None = None) -> NoReturn:
-        self._lacks("leave layers out")
-
-    @override
-    def loss_with_extras(self, ids: Ids, targets: Ids, keep: Keep | None = None, **read: Any) -> NoReturn:
-        self._lacks("predict tokens")
+    def scale(self, values: Float[Tensor, "B T V"]) -> Float[Tensor, "B T V"]:
+        """v / 127.5 - 1, from -1 to 1."""
+        return values / HALF - 1
 
     @override
     def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:

@@ -11,7 +11,7 @@ Source: Informer (arXiv:2012.07436) and S4 (arXiv:2111.00396) read numbers by on
 `transformer`.
 """
 
-from typing import Any, NoReturn, TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import torch
 from jaxtyping import Float
@@ -21,14 +21,12 @@ from typing_extensions import override
 from seqloom.core.arguments import count, describe_value
 from seqloom.core.cost import Cost, Per, linear, span
 from seqloom.core.extras import Extras
-from seqloom.core.model import ModelTraits
-from seqloom.core.shapes import Ids, Keep, Stream
+from seqloom.core.shapes import Ids, Keep
 from seqloom.core.state import LayerState
-from seqloom.layers.linear import Linear
 from seqloom.models.cost import norm_cost
 from seqloom.models.gaussians import draw, log_density, mean_of
+from seqloom.models.number_reader import NumberReader
 from seqloom.models.regressor_config import RegressorConfig
-from seqloom.models.transformer import Transformer
 from seqloom.models.verbs import ExtendVerb
 
 Layers: TypeAlias = tuple[LayerState, ...]
@@ -36,8 +34,8 @@ Layers: TypeAlias = tuple[LayerState, ...]
 
 
 @final
-class Regressor(Transformer):
-    """Predicts the targets of each time. The ids of its verbs are all 0, and say how many times there are."""
+class Regressor(NumberReader):
+    """Predicts the targets of each time; `predict` reads on from a state."""
 
     config: RegressorConfig
     mean: Tensor
@@ -46,23 +44,14 @@ class Regressor(Transformer):
     target_deviation: Tensor
 
     def __init__(self, config: RegressorConfig, layers: int | None = None) -> None:
-        super().__init__(config, layers)
         columns, targets = max(len(config.columns), 1), max(len(config.targets), 1)
-        self.of_values = Linear(columns, config.dim, bias=False)
+        super().__init__(config, columns, layers)
         for name, size, default in (
             *(("mean", columns, 0.0), ("deviation", columns, 1.0)),
             *(("target_mean", targets, 0.0), ("target_deviation", targets, 1.0)),
         ):
             numbers = torch.tensor(getattr(config, name) or (default,) * size, dtype=torch.float64)
             self.register_buffer(name, numbers.to(torch.get_default_dtype()), persistent=False)
-        if not self.token.weight.is_meta:
-            self.reset()
-
-    @property
-    @override
-    def traits(self) -> ModelTraits:
-        """It writes no text; `predict` reads on from a state."""
-        return ModelTraits(False, False, self.longest)
 
     @override
     def forward(
@@ -78,7 +67,7 @@ class Regressor(Transformer):
 
         TypeError or ValueError for values that are missing or of another shape.
         """
-        x, extras = self.features_with_extras(ids, keep, self._read_values(ids, keep, values))
+        x, extras = self.features_with_extras(ids, keep, self.embed_values(ids, keep, values))
         return self.output(x), extras
 
     def predict(
@@ -91,7 +80,7 @@ class Regressor(Transformer):
         if not self.reads_on:
             self._lacks("read a series piece by piece")
         ids = torch.zeros(values.shape[:2], dtype=torch.long, device=self.device)
-        x = self._first_input(self.token(ids) + self._read_values(ids, None, values))
+        x = self._first_input(self.token(ids) + self.embed_values(ids, None, values))
         held = tuple(block.start(len(values)) for block in self.blocks) if layers is None else layers
         verb = ExtendVerb(None, None, held, self.call_kind)
         return self.output(self._run_layers(x, verb)), verb.states
@@ -113,26 +102,10 @@ class Regressor(Transformer):
         scaled = ((targets - self.target_mean) / self.target_deviation).to(outputs.dtype)
         return -log_density(outputs, scaled) if self.config.head == "gaussians" else (outputs - scaled).square()
 
-    def _read_values(self, ids: Tensor, keep: Tensor | None, values: Tensor | None) -> Stream:
-        """W (v - μ)/σ (B, T, D); 0 at dropped times."""
-        if values is None:
-            raise ValueError("a model of kind regressor reads numbers: give values")
-        shape = (*ids.shape, len(self.mean))
-        if not isinstance(values, Tensor) or not values.is_floating_point() or values.shape != shape:
-            raise ValueError(f"values are numbers of shape {shape}, not {describe_value(values)}")
-        scaled = (values - self.mean) / self.deviation
-        if keep is not None:
-            scaled = torch.where(keep[..., None], scaled, 0.0)
-        x: Tensor = self.of_values(scaled.to(self.dtype))
-        return x
-
     @override
-    def exits(self, ids: Ids, keep: Keep | None = None) -> NoReturn:
-        self._lacks("leave layers out")
-
-    @override
-    def loss_with_extras(self, ids: Ids, targets: Ids, keep: Keep | None = None, **read: Any) -> NoReturn:
-        self._lacks("predict tokens")
+    def scale(self, values: Float[Tensor, "B T C"]) -> Float[Tensor, "B T C"]:
+        """(v - μ)/σ of each column."""
+        return (values - self.mean) / self.deviation
 
     @override
     def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:

@@ -1,4 +1,4 @@
-"""The texts of one model, as the page shows them beside those of others."""
+"""The texts of one model: a column of the page."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence

@@ -20,11 +20,12 @@ from seqloom.report.charts.picture import paint, pixel_lines
 from seqloom.runs.about import describe
 from seqloom.runs.layout import Run
 from seqloom.runs.steps import newest_first
+from seqloom.training.objectives import objective_of
 
 MISSING = (70, 90, 140)
 """red, green and blue of a pixel that has not come yet"""
 WRITING = ("next_token", "exits")
-"""the objectives of models that write; the first is that of a run that states none"""
+"""the objectives of models that write"""
 
 
 @final
@@ -83,9 +84,8 @@ def _source_of(folder: Path) -> str:
     """The text whose next tokens a run was trained on, as its newest checkpoint states it; empty where it does not."""
     try:
         newest = next(iter(newest_first(Run(folder).checkpoints)))
-        config: Any = describe(newest).meta["config"]
-        source = config["data"]["source"]
-        objective = config["training"].get("objective", {"kind": WRITING[0]})["kind"]
-    except (StopIteration, LookupError, TypeError, AttributeError, OSError, ValueError):
+        source: Any = describe(newest).meta["config"]["data"]["source"]
+        objective = objective_of(Run(folder)).kind
+    except (StopIteration, LookupError, TypeError, OSError, ValueError):
         return ""
     return source if objective in WRITING and isinstance(source, str) else ""

@@ -20,7 +20,7 @@ from seqloom.data.probes import probe
 from seqloom.studies.candidates import Candidate
 from seqloom.studies.probe_cell import Answers, ProbeCell
 from seqloom.studies.results import Results
-from seqloom.studies.study import Cell, Study, require_distinct
+from seqloom.studies.study import Cell, Study, folder_name, require_distinct
 from seqloom.training.config import RunConfig
 from seqloom.training.memory import require_room
 from seqloom.training.objectives.probe import SOLVED
@@ -115,7 +115,7 @@ class Recall:
                     raise
                 self.left_out[mixer.name, title] = str(error)
                 continue
-            folder = Path(self.folder) / f"{title.replace(':', '-')}-{difficulty}" / mixer.name
+            folder = Path(self.folder) / f"{folder_name(title)}-{difficulty}" / mixer.name
             yield ProbeCell(
                 name=(folder / f"dim-{dim}-lr-{lr:g}-seed-{seed}").as_posix(),
                 config=config,

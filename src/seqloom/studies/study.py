@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from typing_extensions import override
 
 from seqloom.core.progress import Say, Show
+from seqloom.core.without_values import without_values
 from seqloom.runs.code import Codes, codes
 from seqloom.runs.layout import Run, identity, open_run
 from seqloom.training.config import RunConfig
@@ -138,6 +139,22 @@ class RunCell(Cell):
     @override
     def code(self) -> Codes:
         return codes(self.config)
+
+    def describe_training(self) -> dict[str, Any]:
+        """What a row says of the training and of its layered model: its source, its sizes, its parameters."""
+        training, model = self.config.training, self.config.layered_model
+        with without_values():
+            whole = model.build()
+        return {
+            "source": self.config.data.source,
+            "seed": training.seed,
+            "lr": training.lr,
+            "batches": training.batches,
+            "batch": training.batch,
+            "dim": model.dim,
+            "depth": model.depth,
+            "parameters": sum(tensor.numel() for tensor in whole.parameters()),
+        }
 
     def check(self, folder: Path) -> None:
         """Raises ValueError, which names the settings, where the folder holds a run with other settings."""

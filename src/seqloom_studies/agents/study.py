@@ -29,7 +29,7 @@ from seqloom.models.decision_config import DecisionConfig
 from seqloom.report.charts.chart import filename
 from seqloom.studies.candidate import Candidate
 from seqloom.studies.results import Results
-from seqloom.studies.study import Cell, Study, require_distinct
+from seqloom.studies.study import Cell, Study, folder_name, require_distinct
 from seqloom.training.config import RunConfig
 from seqloom.training.preparation import identity, prepare_run
 from seqloom.training.settings import resolve
@@ -138,7 +138,7 @@ class Agents:
         asked = self._target_returns(source)
         return_findings = tuple(finding for finding in findings if finding in ("asked", "late rewards"))
         lower_returns = [(target, return_findings) for target in asked[:-1]] if return_findings else []
-        folder = f"{source.replace(':', '-')}/{filename(learner.name)}/episodes-{count}"
+        folder = f"{folder_name(source)}/{filename(learner.name)}/episodes-{count}"
         return AgentCell(
             name=f"{folder}/context-{context}/{mixer.name}/seed-{seed}",
             config=config,

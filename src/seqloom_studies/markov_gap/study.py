@@ -26,7 +26,7 @@ from seqloom.face import load
 from seqloom.runs.layout import Run
 from seqloom.studies.candidate import Candidate
 from seqloom.studies.results import Results
-from seqloom.studies.study import Cell, Row, RunCell, Study, require_distinct, scoring
+from seqloom.studies.study import Cell, Row, RunCell, Study, folder_name, require_distinct, scoring
 from seqloom.training.config import RunConfig
 from seqloom.training.preparation import identity, with_corpus, with_text
 from seqloom.training.settings import resolve
@@ -170,7 +170,7 @@ class MarkovGap:
     def _cell(self, model: Candidate, source: str, seed: int, corpus: Corpus) -> GapCell:
         config = with_corpus(self.config(model, source, seed), corpus)
         return GapCell(
-            name=f"{source.replace(':', '-')}/{model.name}/seed-{seed}",
+            name=f"{folder_name(source)}/{model.name}/seed-{seed}",
             config=config,
             identity=identity(config, corpus),
             allow_drift=True,

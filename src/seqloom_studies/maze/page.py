@@ -16,6 +16,7 @@ from seqloom.report.charts.chart import SEEDS, Axis, Cell, Chart, Choice, Spec, 
 from seqloom.report.charts.style import styles
 from seqloom.report.columns import AtLeastOne, Count, Number, Share
 from seqloom.report.results import StudyRow, read
+from seqloom.report.seeds import describe_seeds
 from seqloom.runs.durable import replace_text
 
 STUDY = "maze"
@@ -84,7 +85,7 @@ def answer(rows: Rows) -> list[str]:
     ranked = sorted(reached, key=lambda agent: -fmean(reached[agent]))
     shares = ", ".join(f"{agent} {fmean(reached[agent]):.0%}" for agent in ranked)
     seeds = max(len(returns) for returns in reached.values())
-    evidence = "One run each, which decides nothing." if seeds == 1 else f"Means of up to {seeds} seeds."
+    evidence = describe_seeds(1) if seeds == 1 else f"Means of up to {seeds} seeds."
     return [f"Right turns {length:,} steps after the cue: {shares}; {CHANCE[0]} {CHANCE[1]:.0%}.", evidence]
 
 

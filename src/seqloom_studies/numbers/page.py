@@ -18,7 +18,8 @@ from seqloom.report import html
 from seqloom.report.charts.chart import SEEDS, Axis, Cell, Chart, Choice, Spec, Table, filename, round_number
 from seqloom.report.charts.style import styles
 from seqloom.report.columns import AtLeastOne, Count, Number
-from seqloom.report.results import StudyRow, read
+from seqloom.report.results import read
+from seqloom.report.seeds import SeedRow, describe_seeds
 from seqloom.runs.durable import replace_text
 
 STUDY = "numbers"
@@ -27,12 +28,9 @@ OBSERVED = "observed"
 
 
 @final
-class Predicted(StudyRow):
+class Predicted(SeedRow):
     """The error of one model on one series."""
 
-    mixer: str
-    source: str
-    seed: Count
     lr: Number
     context: AtLeastOne
     parameters: Count
@@ -92,9 +90,7 @@ def answer(rows: Rows) -> list[str]:
         best = next((row.best for row in rows if row.source == source and row.best is not None), None)
         known = "" if best is None else f"; the best prediction {best:.4g}"
         sentences.append(f"{source}: " + ", ".join(f"{name} {error:.4g}" for name, error in errors.items()) + known)
-    seeds = len({row.seed for row in rows})
-    evidence = "Each was trained once, which decides nothing." if seeds == 1 else f"Means of {seeds} seeds."
-    return ["; ".join(sentences) + ".", evidence]
+    return ["; ".join(sentences) + ".", describe_seeds(len({row.seed for row in rows}))]
 
 
 def charts(rows: Rows) -> list[Chart]:

@@ -76,19 +76,10 @@ class NumbersCell(RunCell):
 
     def read(self, run: Run, failed: str | None) -> list[Predicted]:
         """One row: errors on held-out rows, and a forecast."""
-        config = self.config.training
-        model = self.config.layered_model
         shared: dict[str, Any] = {
+            **self.describe_training(),
             "mixer": self.mixer,
-            "source": self.config.data.source,
-            "seed": config.seed,
-            "lr": config.lr,
-            "batches": config.batches,
-            "batch": config.batch,
-            "context": model.context,
-            "dim": model.dim,
-            "depth": model.depth,
-            "parameters": sum(tensor.numel() for tensor in model.build().parameters()),
+            "context": self.config.layered_model.context,
         }
         if failed is not None:
             nothing = dict.fromkeys(("held_out", "error", "best", "forecast", "history"))

@@ -14,19 +14,17 @@ from seqloom.core import table as layout
 from seqloom.report import html
 from seqloom.report.charts.chart import Cell, Chart, round_number
 from seqloom.report.columns import AtLeastOne, Count, Number, Share
-from seqloom.report.results import StudyRow, read
+from seqloom.report.results import read
+from seqloom.report.seeds import SeedRow, describe_seeds, model_of, rank_by_mean
 from seqloom.runs.durable import replace_text
 
 STUDY = "patches"
 
 
 @final
-class Classified(StudyRow):
+class Classified(SeedRow):
     """The right labels of one model."""
 
-    mixer: str
-    source: str
-    seed: Count
     patches: AtLeastOne
     parameters: Count
     multiplications: Count
@@ -65,11 +63,7 @@ class PatchesReport:
 
 def rank_models(rows: Rows) -> list[Classified]:
     """The rows, those of the highest mean first, by the pictures."""
-    means = {
-        model: fmean(row.accuracy for row in group)
-        for model, group in groupby(sorted(rows, key=_model_of), key=_model_of)
-    }
-    return sorted(rows, key=lambda row: (row.source, -means[_model_of(row)], row.mixer, row.seed))
+    return rank_by_mean(rows, lambda row: -row.accuracy)
 
 
 def answer(ranked: Rows) -> list[str]:
@@ -80,15 +74,13 @@ def answer(ranked: Rows) -> list[str]:
         shares = {name: fmean(row.accuracy for row in group) for name, group in groupby(same, lambda row: row.mixer)}
         models = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
         sentences.append(f"{source}: {models}; by chance {same[0].chance:.1%}")
-    seeds = len({row.seed for row in ranked})
-    evidence = "Each was trained once, which decides nothing." if seeds == 1 else f"Means of {seeds} seeds."
-    return [f"Right labels of {'; '.join(sentences)}.", evidence]
+    return [f"Right labels of {'; '.join(sentences)}.", describe_seeds(len({row.seed for row in ranked}))]
 
 
 def text(rows: Rows) -> str:
     """The right labels of each mixer, as they are printed."""
     lines = []
-    for (source, name), group in groupby(rank_models(rows), _model_of):
+    for (source, name), group in groupby(rank_models(rows), model_of):
         same = list(group)
         shares = [row.accuracy for row in same]
         cells = (f"{share:.1%}" for share in (fmean(shares), min(shares), max(shares), same[0].chance))
@@ -108,10 +100,6 @@ def write(out: Path) -> Path:
     path = out / "patches.html"
     replace_text(path, html.render("rows.html.jinja", report, report.charts))
     return path
-
-
-def _model_of(row: Classified) -> tuple[str, str]:
-    return row.source, row.mixer
 
 
 def _cells(row: Classified) -> list[Cell]:

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
-import torch
-
+from seqloom.core.model_config import weightless
 from seqloom.core.seeds import require_count
 from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
@@ -62,21 +61,12 @@ class PatchesCell(RunCell):
 
     def read(self, run: Run, failed: str | None) -> list[Classified]:
         """One row."""
-        training, model = self.config.training, self.config.layered_model
-        with torch.device("meta"):
-            weightless = model.build()
+        model = self.config.layered_model
         shared: dict[str, Any] = {
+            **self.describe_training(),
             "mixer": self.mixer,
-            "source": self.config.data.source,
-            "seed": training.seed,
-            "lr": training.lr,
-            "batches": training.batches,
-            "batch": training.batch,
-            "dim": model.dim,
-            "depth": model.depth,
             "patches": model.context,
-            "parameters": sum(tensor.numel() for tensor in weightless.parameters()),
-            "multiplications": weightless.inner_cost(model.context).mul,
+            "multiplications": weightless(model).inner_cost(model.context).mul,
         }
         scores = ("held_out", "accuracy", "chance", "pictures")
         if failed is not None:

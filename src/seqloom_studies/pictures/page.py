@@ -17,7 +17,8 @@ from seqloom.report import html
 from seqloom.report.charts.chart import Cell, Chart, round_number
 from seqloom.report.charts.picture import paint, pixel_lines
 from seqloom.report.columns import AtLeastOne, Count, Number
-from seqloom.report.results import StudyRow, read
+from seqloom.report.results import read
+from seqloom.report.seeds import SeedRow, describe_seeds, model_of, rank_by_mean
 from seqloom.runs.durable import replace_text
 
 STUDY = "pictures"
@@ -26,12 +27,9 @@ Side = Annotated[int, Field(ge=1, le=256)]
 
 
 @final
-class Painted(StudyRow):
+class Painted(SeedRow):
     """The bits per dimension of one model."""
 
-    mixer: str
-    source: str
-    seed: Count
     parameters: Count
     multiplications: Count
     bits: Number
@@ -71,10 +69,7 @@ class PicturesReport:
 
 def rank_models(rows: Rows) -> list[Painted]:
     """The rows, those of the lowest mean first, by the pictures."""
-    means = {
-        model: fmean(row.bits for row in group) for model, group in groupby(sorted(rows, key=_model_of), key=_model_of)
-    }
-    return sorted(rows, key=lambda row: (row.source, means[_model_of(row)], row.mixer, row.seed))
+    return rank_by_mean(rows, lambda row: row.bits)
 
 
 def answer(ranked: Rows) -> list[str]:
@@ -83,9 +78,7 @@ def answer(ranked: Rows) -> list[str]:
     for source, of_source in groupby(ranked, lambda row: row.source):
         bits = {name: fmean(row.bits for row in group) for name, group in groupby(of_source, lambda row: row.mixer)}
         sentences.append(f"{source}: " + ", ".join(f"{name} {mean:.4f}" for name, mean in bits.items()))
-    seeds = len({row.seed for row in ranked})
-    evidence = "Each was trained once, which decides nothing." if seeds == 1 else f"Means of {seeds} seeds."
-    return [f"Bits per dimension of {'; '.join(sentences)}.", evidence]
+    return [f"Bits per dimension of {'; '.join(sentences)}.", describe_seeds(len({row.seed for row in ranked}))]
 
 
 def samples_of(ranked: Rows) -> list[tuple[str, str, int, int]]:
@@ -105,7 +98,7 @@ def samples_of(ranked: Rows) -> list[tuple[str, str, int, int]]:
 def text(rows: Rows) -> str:
     """The bits per dimension of each mixer, as they are printed."""
     lines = []
-    for (source, name), group in groupby(rank_models(rows), lambda row: (row.source, row.mixer)):
+    for (source, name), group in groupby(rank_models(rows), model_of):
         same = list(group)
         bits = [row.bits for row in same]
         lines.append(
@@ -134,10 +127,6 @@ def write(out: Path) -> Path:
     path = out / "pictures.html"
     replace_text(path, html.render(Path(__file__).with_name("page.jinja"), report, report.charts))
     return path
-
-
-def _model_of(row: Painted) -> tuple[str, str]:
-    return row.source, row.mixer
 
 
 def _cells(row: Painted) -> list[Cell]:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, final
 import torch
 from torch.nn.functional import cross_entropy
 
+from seqloom.core.model_config import weightless
 from seqloom.core.rest import Rest
 from seqloom.core.seeds import require_count
 from seqloom.data.pictures import FRAME, Pictures, decode_picture, read_pictures
@@ -75,21 +76,11 @@ class PictureCell(RunCell):
 
     def read(self, run: Run, failed: str | None) -> list[Painted]:
         """One row."""
-        training, sizes = self.config.training, self.config.layered_model
         pictures = read_pictures(self.config.data.source)
-        with torch.device("meta"):
-            weightless = sizes.build()
         shared: dict[str, Any] = {
+            **self.describe_training(),
             "mixer": self.mixer,
-            "source": self.config.data.source,
-            "seed": training.seed,
-            "lr": training.lr,
-            "batches": training.batches,
-            "batch": training.batch,
-            "dim": sizes.dim,
-            "depth": sizes.depth,
-            "parameters": sum(tensor.numel() for tensor in weightless.parameters()),
-            "multiplications": weightless.inner_cost(pictures.numbers + 1).mul,
+            "multiplications": weightless(self.config.layered_model).inner_cost(pictures.numbers + 1).mul,
             "shape": (pictures.height, pictures.width, pictures.channels),
         }
         if failed is not None:
@@ -97,7 +88,7 @@ class PictureCell(RunCell):
         model: Any = load(run.folder)
         held_out = with_text(self.config)[1].held_out
         bits = measure_bits(model, held_out, pictures)
-        samples = _draw_samples(model, pictures) if training.seed == 0 else None
+        samples = _draw_samples(model, pictures) if self.config.training.seed == 0 else None
         return [Painted(**shared, bits=bits, pictures=held_out.documents, samples=samples)]
 
     def text(self, rows: Sequence[Painted]) -> str:

@@ -20,6 +20,7 @@ from seqloom.report.charts.chart import SEEDS, Axis, Cell, Chart, Choice, Spec, 
 from seqloom.report.charts.style import styles
 from seqloom.report.columns import AtLeastOne, Count, Number, Share
 from seqloom.report.results import StudyRow, read
+from seqloom.report.seeds import describe_seeds
 from seqloom.runs.durable import replace_text
 
 STUDY = "question"
@@ -92,12 +93,10 @@ def answer(rows: Rows) -> list[str]:
     """Two sentences: the right answers of each mixer before and after, and by how many seeds."""
     pairs = max(row.settings.pairs for row in rows)
     lines = [f"{name} {before} and {after}" for name, before, after in compare_orders(rows, pairs)]
-    seeds = len({row.seed for row in rows})
-    evidence = "Each was trained once, which decides nothing." if seeds == 1 else f"Means of {seeds} seeds."
     chance = max(row.chance for row in rows)
     return [
         f"Right answers from {pairs} pairs, asked before and after: {'; '.join(lines)}; chance {chance:.1%}.",
-        evidence,
+        describe_seeds(len({row.seed for row in rows})),
     ]
 
 

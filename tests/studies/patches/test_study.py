@@ -57,6 +57,7 @@ def test_models_are_ranked_by_their_mean() -> None:
     ],
 )
 def test_wrong_input_is_one_line(settings: dict[str, Any], words: str) -> None:
+    no_results: Any = None
     with pytest.raises(ValueError, match=words) as error:
-        list(PatchesStudy(**{"mixers": [parse_candidate("fnet")], "sources": [SOURCE], **settings}).stages(None))  # type: ignore[arg-type]
+        list(PatchesStudy(**{"mixers": [parse_candidate("fnet")], "sources": [SOURCE], **settings}).stages(no_results))
     assert "\n" not in str(error.value)

@@ -51,13 +51,10 @@ def export_graphs(
     from seqloom.export import trace_graphs, write_onnx, write_pt2
     from seqloom.export.onnx import require_onnx
     from seqloom.face import load, quantize
-    from seqloom.models.kinds import KINDS
 
     if form == "onnx":
         require_onnx()
     model = load(run, step=step)
-    if KINDS[model.config.kind].objective in ("numbers", "patches"):
-        raise ValueError(f"{run}: a model of kind {model.config.kind} is not exported: it reads numbers, and no tokens")
     model = quantize(model) if int8 else model
     graphs = trace_graphs(model, length, capacity)
     files = write_pt2(model, graphs, file) if form == "pt2" else write_onnx(model, graphs, file)
